@@ -1,0 +1,20 @@
+//! Kafka's storage format: bytes in, borrowed values out.
+//!
+//! No files, no clocks, no logging. No function here panics on any input, and none allocates more than
+//! [`Limits`] allow.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`batch`] | one entry of a `.log` of any magic: header, checksum, its records |
+//! | [`message_set`] | what is special about magic 0 and 1 (before KIP-98) |
+//! | [`record`] | one record and its headers |
+//! | [`compression`] | gzip, snappy, lz4 and zstd in the framings that Kafka and its clients write |
+//! | [`control`] | control records: transaction markers and KRaft's |
+//! | [`index`] | `.index`, `.timeindex`, `.txnindex` |
+//! | [`checkpoint`] | the text checkpoints |
+//! | [`snapshot`] | producer snapshots |
+//! | [`properties`] | `meta.properties`, `server.properties`, `partition.metadata` |
+//! | [`names`] | names of directories and files |
+
+pub mod batch;
+pub mod record;

@@ -1,0 +1,10 @@
+//! topicfs: a Kafka data directory as plain files.
+//!
+//! The layers, each importing only from those to its right (`tests/tidy.rs` checks it):
+//!
+//! ```text
+//! main -> cli -> config, mount -> fuse -> fs -> view -> log -> format -> units
+//! ```
+
+pub mod format;
+pub mod units;

@@ -1,0 +1,3 @@
+//! The `topicfs` command.
+
+fn main() {}
