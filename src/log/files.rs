@@ -1,0 +1,208 @@
+//! Source files: opened read-only without a trace, identified, and pooled.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::num::NonZeroUsize;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use lru::LruCache;
+
+use crate::log::{LogError, sys};
+
+/// Positioned reads; files, and faulty files in tests.
+pub trait ReadAt {
+    /// Reads up to `buffer.len()` bytes at `position`; 0 at the end.
+    ///
+    /// # Errors
+    /// The system's.
+    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize>;
+
+    /// The first position at or after `position` that may hold anything but zeros, `None` when there is none.
+    fn next_data(&self, position: u64) -> Option<u64> {
+        Some(position)
+    }
+}
+
+impl ReadAt for File {
+    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        FileExt::read_at(self, buffer, position)
+    }
+
+    fn next_data(&self, position: u64) -> Option<u64> {
+        sys::next_data(self, position).unwrap_or(Some(position))
+    }
+}
+
+impl<T: ReadAt + ?Sized> ReadAt for Arc<T> {
+    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        (**self).read_at(buffer, position)
+    }
+
+    fn next_data(&self, position: u64) -> Option<u64> {
+        (**self).next_data(position)
+    }
+}
+
+/// Which file it is, whatever its name: device and inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileId {
+    /// The device.
+    pub dev: u64,
+    /// The inode.
+    pub ino: u64,
+}
+
+impl FileId {
+    /// The identity in `metadata`.
+    pub fn of(metadata: &Metadata) -> Self {
+        Self { dev: metadata.dev(), ino: metadata.ino() }
+    }
+}
+
+/// Opens a regular file of the source: read-only, without changing its access time where that is allowed, never
+/// through a symbolic link, never waiting (a FIFO that is named like a segment must not hang the mount).
+///
+/// # Errors
+/// The system's; `InvalidInput` when it is no regular file.
+pub fn open(path: &Path) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let open = |extra| OpenOptions::new().read(true).custom_flags(flags | extra).open(path);
+    let file = open(libc::O_NOATIME).or_else(|error| {
+        if error.raw_os_error() == Some(libc::EPERM) { open(0) } else { Err(error) }
+    })?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    Ok(file)
+}
+
+/// Reads a small file of the source whole.
+///
+/// # Errors
+/// The system's; `FileTooLarge` above `limit` bytes.
+pub fn read_small(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let file = open(path)?;
+    let len = file.metadata()?.len();
+    if len > limit {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("{len} bytes, more than {limit}")));
+    }
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+    let read = read_full(&file, &mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+/// Reads until `buffer` is full or the file ends; the number of bytes read.
+///
+/// # Errors
+/// The system's.
+pub fn read_full(file: &impl ReadAt, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(&mut buffer[filled..], position + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// Descriptors that are worth keeping open, bounded, and given up when idle so that a broker's deleted segments
+/// don't keep their disk space.
+#[derive(Debug)]
+pub struct FilePool {
+    /// Open files with their last use.
+    open: Mutex<LruCache<FileId, (Arc<File>, Instant)>>,
+}
+
+impl FilePool {
+    /// A pool of at most `capacity` descriptors.
+    pub fn new(capacity: NonZeroUsize) -> Self {
+        Self { open: Mutex::new(LruCache::new(capacity)) }
+    }
+
+    /// The file at `path`, which must be the one with identity `id`.
+    ///
+    /// # Errors
+    /// [`LogError::Stale`] when `path` is gone or names another file now.
+    pub fn get(&self, path: &Path, id: FileId) -> Result<Arc<File>, LogError> {
+        if let Some(entry) = self.lock().get_mut(&id) {
+            entry.1 = Instant::now();
+            return Ok(entry.0.clone());
+        }
+        let file = open(path).map_err(|error| LogError::io(path, "open", error))?;
+        let metadata = file.metadata().map_err(|error| LogError::io(path, "stat", error))?;
+        if FileId::of(&metadata) != id {
+            return Err(LogError::Stale { path: path.to_owned() });
+        }
+        let file = Arc::new(file);
+        self.lock().put(id, (file.clone(), Instant::now()));
+        Ok(file)
+    }
+
+    /// Gives a descriptor up, as when its file was deleted.
+    pub fn forget(&self, id: FileId) {
+        self.lock().pop(&id);
+    }
+
+    /// Closes what nobody used for `idle`.
+    pub fn expire(&self, idle: Duration) {
+        let mut open = self.lock();
+        while open.peek_lru().is_some_and(|(_, (_, used))| used.elapsed() >= idle) {
+            open.pop_lru();
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<FileId, (Arc<File>, Instant)>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fifo_named_like_a_segment_is_refused_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("00000000000000000000.log");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert_eq!(open(&path).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn a_replaced_file_is_stale_and_never_read_in_place_of_the_old() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, "old").unwrap();
+        let id = FileId::of(&std::fs::metadata(&path).unwrap());
+        let pool = FilePool::new(NonZeroUsize::new(2).unwrap());
+        let held = pool.get(&path, id).unwrap();
+        std::fs::write(dir.path().join("b"), "new").unwrap();
+        std::fs::rename(dir.path().join("b"), &path).unwrap();
+        pool.forget(id);
+        assert!(matches!(pool.get(&path, id), Err(LogError::Stale { .. })));
+        let mut bytes = [0; 3];
+        assert_eq!(read_full(&held, &mut bytes, 0).unwrap(), 3);
+        assert_eq!(&bytes, b"old");
+    }
+
+    #[test]
+    fn idle_descriptors_are_closed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, "x").unwrap();
+        let id = FileId::of(&std::fs::metadata(&path).unwrap());
+        let pool = FilePool::new(NonZeroUsize::new(2).unwrap());
+        pool.get(&path, id).unwrap();
+        pool.expire(Duration::from_secs(60));
+        assert_eq!(pool.lock().len(), 1);
+        pool.expire(Duration::ZERO);
+        assert_eq!(pool.lock().len(), 0);
+    }
+}

@@ -1,0 +1,28 @@
+//! Files of a Kafka data directory, read as Kafka's loader and readers read them.
+//!
+//! All file I/O on the source is here: opening (read-only, `O_NOATIME` where allowed), scanning past damage,
+//! looking offsets up, and noticing that a broker has appended, rolled, deleted or cut. Knows nothing of FUSE,
+//! inodes, rendering or errno.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`source`] | what the user named: data directories, one partition, one segment |
+//! | [`partition`] | one replica: its segments, bounds and transactions as they are now |
+//! | [`segment`] | one `.log` with its index as a hint |
+//! | [`scan`] | batch after batch, and where reading resumes behind damage |
+//! | [`transactions`] | which records `read_committed` hides |
+//! | [`sidecar`] | what was measured of a file, kept outside the source |
+//! | [`files`] | descriptors: a bounded pool, identity, `O_NOATIME` |
+
+pub mod checkpoints;
+pub mod error;
+pub mod files;
+pub mod partition;
+pub mod scan;
+pub mod segment;
+pub mod sidecar;
+pub mod source;
+pub mod sys;
+pub mod transactions;
+
+pub use error::LogError;

@@ -1,0 +1,282 @@
+//! One replica of a partition, as its directory is now.
+
+use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Instant, SystemTime};
+
+use crate::format::batch::{Batch, Limits};
+use crate::log::LogError;
+use crate::log::checkpoints::CheckpointFile;
+use crate::log::files::{FileId, FilePool};
+use crate::log::scan::Step;
+use crate::log::segment::{Segment, SegmentFile, base_of_name};
+use crate::log::source::TIME_GRAIN;
+use crate::units::{Offset, Position, TopicPartition};
+
+/// Where the bounds of a partition's offsets are kept.
+#[derive(Debug, Clone, Default)]
+pub struct Bounds {
+    /// `log-start-offset-checkpoint`.
+    pub log_start: Option<Arc<CheckpointFile>>,
+    /// `replication-offset-checkpoint`.
+    pub high_watermark: Option<Arc<CheckpointFile>>,
+}
+
+/// What a partition's segments come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// All segments of a directory.
+    Directory(PathBuf),
+    /// One segment file.
+    File(PathBuf),
+}
+
+impl Origin {
+    /// The directory or file.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Directory(path) | Self::File(path) => path,
+        }
+    }
+}
+
+/// One replica.
+#[derive(Debug)]
+pub struct Partition {
+    /// Its topic and number.
+    pub name: TopicPartition,
+    /// Its name below the topic: the number, or `0.delete`, `0.source-2`.
+    pub label: String,
+    /// Its files.
+    pub origin: Origin,
+    pool: Arc<FilePool>,
+    limits: Limits,
+    bounds: Bounds,
+    state: RwLock<Option<Listed>>,
+    relist: Mutex<()>,
+    generation: AtomicU64,
+}
+
+/// A listing and when it was made.
+#[derive(Debug, Clone)]
+struct Listed {
+    segments: Arc<[Arc<Segment>]>,
+    directory: (FileId, SystemTime),
+    at: Instant,
+    settled: bool,
+}
+
+/// A batch's place.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// Its segment.
+    pub segment: Arc<Segment>,
+    /// Where it begins in the segment.
+    pub position: Position,
+    /// Its whole entry.
+    pub bytes: Vec<u8>,
+}
+
+impl Partition {
+    /// The partition `name` whose files are at `origin`.
+    pub fn new(
+        name: TopicPartition,
+        label: String,
+        origin: Origin,
+        bounds: Bounds,
+        pool: Arc<FilePool>,
+        limits: Limits,
+    ) -> Self {
+        Self { name, label, origin, pool, limits, bounds, state: RwLock::new(None), relist: Mutex::new(()), generation: AtomicU64::new(0) }
+    }
+
+    /// Its segments in the order of their offsets, as they are now.
+    ///
+    /// # Errors
+    /// [`LogError::Stale`] when the directory is gone.
+    pub fn segments(&self) -> Result<Arc<[Arc<Segment>]>, LogError> {
+        let directory = self.directory_state()?;
+        if let Some(listed) = self.current(&directory) {
+            return Ok(listed);
+        }
+        let _one_at_a_time = self.relist.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(listed) = self.current(&directory) {
+            return Ok(listed);
+        }
+        let segments = self.list()?;
+        let settled = directory.1.elapsed().is_ok_and(|age| age > TIME_GRAIN);
+        let listed = Listed { segments: segments.clone(), directory, at: Instant::now(), settled };
+        *self.state.write().unwrap_or_else(PoisonError::into_inner) = Some(listed);
+        Ok(segments)
+    }
+
+    fn current(&self, directory: &(FileId, SystemTime)) -> Option<Arc<[Arc<Segment>]>> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let listed = state.as_ref()?;
+        let fresh = listed.settled || listed.at.elapsed() < TIME_GRAIN;
+        let whole = listed.segments.last().is_none_or(|active| active.open().is_ok());
+        (listed.directory == *directory && fresh && whole).then(|| listed.segments.clone())
+    }
+
+    fn directory_state(&self) -> Result<(FileId, SystemTime), LogError> {
+        let path = self.origin.path();
+        let metadata = std::fs::metadata(path).map_err(|error| LogError::io(path, "stat", error))?;
+        let time = match self.origin {
+            Origin::Directory(_) => metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+            Origin::File(_) => SystemTime::UNIX_EPOCH,
+        };
+        Ok((FileId::of(&metadata), time))
+    }
+
+    /// Lists the directory; segments that are still the same files stay the same objects.
+    fn list(&self) -> Result<Arc<[Arc<Segment>]>, LogError> {
+        let mut files = match &self.origin {
+            Origin::Directory(path) => segment_files(path)?,
+            Origin::File(path) => vec![single_file(path)?],
+        };
+        files.sort_by_key(|file| file.base);
+        files.dedup_by_key(|file| file.base);
+        let old = self.state.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(|l| l.segments.clone());
+        let old = old.unwrap_or_default();
+        let mut segments: Vec<Arc<Segment>> = Vec::with_capacity(files.len());
+        for (index, file) in files.iter().enumerate() {
+            let below = files.get(index + 1).map_or(Offset(i64::MAX), |next| next.base);
+            let known = old.binary_search_by_key(&file.base, |segment| segment.base).ok();
+            match known.map(|at| &old[at]).filter(|segment| segment.is_same(file)) {
+                Some(same) => {
+                    same.set_below(below);
+                    segments.push(same.clone());
+                }
+                None => {
+                    let lower = lower_bound(file, segments.last());
+                    let pool = self.pool.clone();
+                    segments.push(Arc::new(Segment::new(file.clone(), lower, below, pool, self.limits)));
+                }
+            }
+        }
+        let present: HashSet<FileId> = files.iter().map(|file| file.id).collect();
+        for gone in old.iter().filter(|old| !present.contains(&old.id)) {
+            self.pool.forget(gone.id);
+        }
+        let first = segments.first().map_or(Offset(i64::MAX), |segment| segment.base);
+        let changed = |old: &&Arc<Segment>| old.base >= first && !segments.iter().any(|s| s.uid == old.uid);
+        if old.iter().rev().any(|old| changed(&old)) {
+            self.generation.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(segments.into())
+    }
+
+    /// A number that goes up when segments are cut or replaced, as by truncation or compaction; growth, rolls and
+    /// retention leave it.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    /// The log start offset: the checkpoint's, or the first segment's base.
+    ///
+    /// # Errors
+    /// Those of [`Self::segments`].
+    pub fn log_start(&self) -> Result<Offset, LogError> {
+        let first = self.first_on_disk()?;
+        let checkpoint = self.bounds.log_start.as_ref();
+        let start = checkpoint.and_then(|file| file.offsets().get(&self.name).copied());
+        Ok(start.map_or(first, |start| start.max(first)))
+    }
+
+    /// The smallest offset that may still be on disk.
+    ///
+    /// # Errors
+    /// Those of [`Self::segments`].
+    pub fn first_on_disk(&self) -> Result<Offset, LogError> {
+        Ok(self.segments()?.first().map_or(Offset(0), |segment| segment.lower))
+    }
+
+    /// The log end offset: that after the last sound batch, or the newest segment's base if that is greater.
+    ///
+    /// # Errors
+    /// Those of [`Self::segments`] and of reading.
+    pub fn log_end(&self) -> Result<Offset, LogError> {
+        let segments = self.segments()?;
+        let Some(active) = segments.last() else { return Ok(Offset(0)) };
+        Ok(active.end()?.next_offset)
+    }
+
+    /// The high watermark as checkpointed; `None` when it isn't.
+    pub fn high_watermark(&self) -> Option<Offset> {
+        self.bounds.high_watermark.as_ref()?.offsets().get(&self.name).copied()
+    }
+
+    /// The number of the segment where a search for `target` begins: the last with a base at or below it.
+    pub fn floor(segments: &[Arc<Segment>], target: Offset) -> usize {
+        segments.partition_point(|segment| segment.lower <= target).saturating_sub(1)
+    }
+
+    /// The first sound batch whose last offset is `target` or more.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn find(&self, target: Offset) -> Result<Option<Found>, LogError> {
+        let segments = self.segments()?;
+        for segment in segments.iter().skip(Self::floor(&segments, target)) {
+            if let Some(found) = find_in(segment, target)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn find_in(segment: &Arc<Segment>, target: Offset) -> Result<Option<Found>, LogError> {
+    let mut scanner = segment.scan(segment.start_near(target)?)?;
+    loop {
+        match scanner.step().map_err(|error| segment.error(error))? {
+            Step::Batch { position, batch } if batch.header.last_offset >= target => {
+                let Batch { bytes, .. } = batch;
+                return Ok(Some(Found { segment: segment.clone(), position, bytes: bytes.to_vec() }));
+            }
+            Step::Batch { .. } | Step::Damage(_) => {}
+            Step::End(_) => return Ok(None),
+        }
+    }
+}
+
+/// The smallest offset that may be in `file`: what its name says, unless its first entry is below that. Then people
+/// have renamed it, and all that isn't in the segment before it may be there.
+fn lower_bound(file: &SegmentFile, before: Option<&Arc<Segment>>) -> Offset {
+    let first = crate::log::files::open(&file.path).ok().and_then(|log| {
+        let mut bytes = [0; crate::format::batch::PREFIX_LEN];
+        let read = crate::log::files::read_full(&log, &mut bytes, 0).ok()?;
+        crate::format::batch::Prefix::read(&bytes[..read])
+    });
+    match first {
+        Some(prefix) if prefix.offset < file.base && prefix.offset.0 >= 0 && prefix.entry_len().is_some() => {
+            before.and_then(|segment| segment.end().ok()).map_or(prefix.offset, |end| end.next_offset)
+        }
+        _ => file.base,
+    }
+}
+
+fn segment_files(directory: &Path) -> Result<Vec<SegmentFile>, LogError> {
+    let entries = std::fs::read_dir(directory).map_err(|error| LogError::io(directory, "list", error))?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|error| LogError::io(directory, "list", error))?;
+        let path = entry.path();
+        let Some(base) = base_of_name(&path) else { continue };
+        // A file that vanishes between the two calls was deleted by a broker: that is no error.
+        let Ok(metadata) = std::fs::symlink_metadata(&path) else { continue };
+        if metadata.is_file() {
+            files.push(SegmentFile { base, path, id: FileId::of(&metadata), len: metadata.size() });
+        }
+    }
+    Ok(files)
+}
+
+fn single_file(path: &Path) -> Result<SegmentFile, LogError> {
+    let metadata = std::fs::metadata(path).map_err(|error| LogError::io(path, "stat", error))?;
+    let base = base_of_name(path).unwrap_or(Offset(0));
+    Ok(SegmentFile { base, path: path.to_owned(), id: FileId::of(&metadata), len: metadata.len() })
+}

@@ -1,0 +1,415 @@
+//! Batch after batch through one segment, and where reading resumes behind damage.
+//!
+//! A batch is accepted when its length, magic and checksum are right **and** its offsets fit: above all that came
+//! before it, below the next segment's base. The checksum of magic 2 leaves out the base offset (bytes 0 to 21), that
+//! of magic 0 and 1 the offset, so the second half of the rule is what finds damage there.
+//!
+//! Behind a bad entry reading resumes at the entry that its length points to, if that one is sound; otherwise at the
+//! first byte from which a sound batch can be read. What ends a segment is one of four things, see [`Tail`].
+
+use std::io;
+
+use crate::format::batch::{Batch, BatchError, Header, Limits, PREFIX_LEN, Prefix};
+use crate::log::files::{ReadAt, read_full};
+use crate::units::{Offset, Position};
+
+/// Bytes read at once; fits a core's second-level cache, so that checking and rendering read from there.
+const CHUNK: usize = 256 * 1024;
+/// How many times the segment's size a search may spend on checksums of candidates before it gives up: only bytes
+/// made for it come near.
+const SEARCH_FACTOR: u64 = 16;
+
+/// One step through a segment.
+#[derive(Debug)]
+pub enum Step<'a> {
+    /// A sound batch.
+    Batch {
+        /// Where it begins.
+        position: Position,
+        /// The batch.
+        batch: Batch<'a>,
+    },
+    /// Bytes that are no sound batch, with sound ones behind them.
+    Damage(Damage),
+    /// The end of what can be read.
+    End(Tail),
+}
+
+/// Bytes that belong to no sound batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// Where they begin.
+    pub position: Position,
+    /// How many they are.
+    pub len: u64,
+    /// What is wrong at their beginning.
+    pub fault: Fault,
+    /// The offset that was expected there.
+    pub expected: Offset,
+}
+
+/// How a segment ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tail {
+    /// With its last batch.
+    Clean,
+    /// With the beginning of a batch: torn, or still being written.
+    Torn(Damage),
+    /// With zeros: preallocated, or lost at a power failure.
+    Zero(Damage),
+    /// With bytes that are none of these.
+    Bad(Damage),
+}
+
+impl Tail {
+    /// The bytes behind the last batch, `None` when there are none.
+    pub const fn damage(&self) -> Option<&Damage> {
+        match self {
+            Self::Clean => None,
+            Self::Torn(damage) | Self::Zero(damage) | Self::Bad(damage) => Some(damage),
+        }
+    }
+}
+
+/// Why an entry is not a sound batch in its place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// Fewer bytes than a prefix has, or a size that reaches beyond the end.
+    #[error("the entry needs {need} bytes, the file has {left} left")]
+    Torn {
+        /// What the entry claims.
+        need: u64,
+        /// What there is.
+        left: u64,
+    },
+    /// A size below the smallest entry's.
+    #[error("an entry can't have {size} bytes")]
+    Size {
+        /// The size as stored.
+        size: i32,
+    },
+    /// Larger than is read at all.
+    #[error("the entry has {size} bytes, more than max_batch_bytes = {limit}")]
+    TooLarge {
+        /// Its length.
+        size: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// Its structure or checksum is wrong.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    /// Its offsets belong elsewhere.
+    #[error("offsets {first} to {last} don't fit here: {expected} or higher, and below {below}, was expected")]
+    Order {
+        /// The batch's first offset.
+        first: Offset,
+        /// Its last.
+        last: Offset,
+        /// The smallest that fits.
+        expected: Offset,
+        /// The smallest that is too high.
+        below: Offset,
+    },
+}
+
+/// Where a scan begins and which offsets fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Start {
+    /// A batch begins here.
+    pub position: Position,
+    /// The smallest offset that may come.
+    pub expected: Offset,
+    /// The smallest offset that belongs to the next segment.
+    pub below: Offset,
+}
+
+/// Reads batches from a file whose length was taken once; use a new one to see growth.
+#[derive(Debug)]
+pub struct Scanner<F> {
+    file: F,
+    len: u64,
+    window: Window,
+    at: Start,
+    limits: Limits,
+}
+
+/// A sound entry's header and length.
+type Sound = (Header, usize);
+
+/// What the next step is, without borrowing the window.
+enum Next {
+    Batch(u64, Sound),
+    Damage(Damage),
+    End(Tail),
+}
+
+impl<F: ReadAt> Scanner<F> {
+    /// A scanner of the first `len` bytes of `file`.
+    pub fn new(file: F, len: u64, start: Start, limits: Limits) -> Self {
+        Self { file, len, window: Window::default(), at: start, limits }
+    }
+
+    /// Where the next step begins, and what is expected there.
+    pub const fn at(&self) -> Start {
+        self.at
+    }
+
+    /// Reads the next batch, or finds the next damage or the end. After the end it stays there.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn step(&mut self) -> io::Result<Step<'_>> {
+        match self.find_next()? {
+            Next::Batch(position, (header, len)) => {
+                self.at.position = Position(position + len as u64);
+                self.at.expected = header.last_offset.next();
+                let bytes = self.window.get(position, len);
+                Ok(Step::Batch { position: Position(position), batch: Batch { bytes, header } })
+            }
+            Next::Damage(damage) => {
+                self.at.position = damage.position.plus(damage.len);
+                Ok(Step::Damage(damage))
+            }
+            Next::End(tail) => Ok(Step::End(tail)),
+        }
+    }
+
+    fn find_next(&mut self) -> io::Result<Next> {
+        let position = self.at.position.0;
+        if position >= self.len {
+            return Ok(Next::End(Tail::Clean));
+        }
+        match self.sound_in_place(position)? {
+            Ok(sound) => Ok(Next::Batch(position, sound)),
+            Err(fault) => self.resync(position, fault),
+        }
+    }
+
+    /// A sound batch at `position` whose offsets fit with what came before and with what comes next.
+    fn sound_in_place(&mut self, position: u64) -> io::Result<Result<Sound, Fault>> {
+        let sound = match self.sound_at(position)? {
+            Ok(sound) => sound,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        if self.is_refuted(position, &sound)? {
+            return Ok(Err(self.order_fault(&sound.0)));
+        }
+        Ok(Ok(sound))
+    }
+
+    /// Whether the batch that follows shows that this one's offsets, which no checksum covers, are wrong: both can't
+    /// be right, and this one does not begin where it should.
+    fn is_refuted(&mut self, position: u64, (header, len): &Sound) -> io::Result<bool> {
+        let next = position + *len as u64;
+        if self.len.saturating_sub(next) < PREFIX_LEN as u64 || self.is_contiguous(header) {
+            return Ok(false);
+        }
+        self.window.need(&self.file, next, PREFIX_LEN)?;
+        let Some(prefix) = Prefix::read(self.window.get(next, PREFIX_LEN)) else { return Ok(false) };
+        if prefix.offset < self.at.expected || prefix.offset > header.last_offset {
+            return Ok(false);
+        }
+        let refuted = self.sound_at(next)?.is_ok();
+        self.window.need(&self.file, position, *len)?;
+        Ok(refuted)
+    }
+
+    fn is_contiguous(&self, header: &Header) -> bool {
+        let Some(base) = header.base_offset else { return true };
+        let span = header.last_offset.0.saturating_sub(base.0).saturating_add(1);
+        base == self.at.expected && header.record_count.is_some_and(|count| i64::from(count) == span)
+    }
+
+    /// A batch at `position` with everything right that it says of itself, and offsets in the range that fits.
+    fn sound_at(&mut self, position: u64) -> io::Result<Result<Sound, Fault>> {
+        let left = self.len.saturating_sub(position);
+        if left < PREFIX_LEN as u64 {
+            return Ok(Err(Fault::Torn { need: PREFIX_LEN as u64, left }));
+        }
+        self.window.need(&self.file, position, PREFIX_LEN)?;
+        let Some(prefix) = Prefix::read(self.window.get(position, PREFIX_LEN)) else {
+            return Ok(Err(Fault::Torn { need: PREFIX_LEN as u64, left }));
+        };
+        let Some(len) = prefix.entry_len() else { return Ok(Err(Fault::Size { size: prefix.size })) };
+        if len as u64 > left {
+            return Ok(Err(Fault::Torn { need: len as u64, left }));
+        }
+        if len > self.limits.max_batch_bytes {
+            let limit = self.limits.max_batch_bytes as u64;
+            return Ok(Err(Fault::TooLarge { size: len as u64, limit }));
+        }
+        self.window.need(&self.file, position, len + PREFIX_LEN)?;
+        let header = match Batch::parse(self.window.get(position, len)) {
+            Ok(batch) => batch.header,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        let first = header.base_offset.unwrap_or(header.last_offset);
+        if first < self.at.expected || header.last_offset >= self.at.below {
+            return Ok(Err(self.order_fault(&header)));
+        }
+        Ok(Ok((header, len)))
+    }
+
+    fn order_fault(&self, header: &Header) -> Fault {
+        Fault::Order {
+            first: header.base_offset.unwrap_or(header.last_offset),
+            last: header.last_offset,
+            expected: self.at.expected,
+            below: self.at.below,
+        }
+    }
+
+    /// Finds where reading can go on behind the bad entry at `position`.
+    fn resync(&mut self, position: u64, fault: Fault) -> io::Result<Next> {
+        let resumes = match self.length_at(position)? {
+            Some(next) if self.sound_at(next)?.is_ok() => Some(next),
+            _ => self.search(position + 1)?,
+        };
+        let end = resumes.unwrap_or(self.len);
+        let expected = self.at.expected;
+        let damage = Damage { position: Position(position), len: end - position, fault, expected };
+        if resumes.is_some() {
+            return Ok(Next::Damage(damage));
+        }
+        Ok(Next::End(self.classify_tail(position, damage)?))
+    }
+
+    /// Where the entry at `position` says that it ends, if that is inside the file.
+    fn length_at(&mut self, position: u64) -> io::Result<Option<u64>> {
+        if self.len - position < PREFIX_LEN as u64 {
+            return Ok(None);
+        }
+        self.window.need(&self.file, position, PREFIX_LEN)?;
+        let len = Prefix::read(self.window.get(position, PREFIX_LEN)).and_then(|prefix| prefix.entry_len());
+        Ok(len.map(|len| position + len as u64).filter(|end| *end < self.len))
+    }
+
+    /// The first position from `from` on where a sound batch begins.
+    fn search(&mut self, from: u64) -> io::Result<Option<u64>> {
+        let mut budget = self.len.saturating_mul(SEARCH_FACTOR);
+        let mut position = from;
+        while self.len.saturating_sub(position) >= PREFIX_LEN as u64 {
+            let Some(data) = self.file.next_data(position) else { return Ok(None) };
+            // A prefix may begin with zeros that lie in the hole.
+            position = position.max(data.saturating_sub(PREFIX_LEN as u64));
+            let wanted = CHUNK.min(usize::try_from(self.len.saturating_sub(position)).unwrap_or(CHUNK));
+            self.window.need(&self.file, position, wanted)?;
+            match self.candidate(position, wanted) {
+                Err(skipped) => position += skipped.max(1),
+                Ok((at, cost)) => {
+                    if budget < cost {
+                        return Ok(None);
+                    }
+                    budget -= cost;
+                    if self.sound_at(at)?.is_ok() {
+                        return Ok(Some(at));
+                    }
+                    position = at + 1;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first place in `len` bytes at `position` whose prefix could begin a batch, with that batch's length;
+    /// otherwise the number of bytes that hold none.
+    fn candidate(&self, position: u64, len: usize) -> Result<(u64, u64), u64> {
+        let bytes = self.window.get(position, len);
+        let last = bytes.len().saturating_sub(PREFIX_LEN);
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Err(last as u64);
+        }
+        let mut at = 0;
+        while at <= last {
+            if bytes[at + PREFIX_LEN - 1] <= 2
+                && let Some(prefix) = Prefix::read(&bytes[at..])
+                && let Some(entry) = prefix.entry_len()
+                && prefix.offset >= self.at.expected
+                && prefix.offset < self.at.below
+                && entry as u64 <= self.len - position - at as u64
+            {
+                return Ok((position + at as u64, entry as u64));
+            }
+            at += 1;
+        }
+        Err(at as u64)
+    }
+
+    fn classify_tail(&mut self, position: u64, damage: Damage) -> io::Result<Tail> {
+        if self.is_zero_from(position)? {
+            return Ok(Tail::Zero(damage));
+        }
+        let left = self.len - position;
+        let wanted = PREFIX_LEN.min(usize::try_from(left).unwrap_or(PREFIX_LEN));
+        self.window.need(&self.file, position, wanted)?;
+        let begins_batch = match Prefix::read(self.window.get(position, wanted)) {
+            None => true,
+            Some(prefix) => (0..=2).contains(&prefix.magic) && prefix.offset >= self.at.expected,
+        };
+        if matches!(damage.fault, Fault::Torn { .. }) && begins_batch {
+            return Ok(Tail::Torn(damage));
+        }
+        Ok(Tail::Bad(damage))
+    }
+
+    fn is_zero_from(&mut self, from: u64) -> io::Result<bool> {
+        let mut position = from;
+        while position < self.len {
+            match self.file.next_data(position) {
+                None => return Ok(true),
+                Some(data) if data >= self.len => return Ok(true),
+                Some(data) => position = data.max(position),
+            }
+            let wanted = CHUNK.min(usize::try_from(self.len - position).unwrap_or(CHUNK));
+            self.window.need(&self.file, position, wanted)?;
+            let bytes = self.window.get(position, wanted);
+            if bytes.iter().any(|byte| *byte != 0) {
+                return Ok(false);
+            }
+            if bytes.is_empty() {
+                return Ok(true);
+            }
+            position += bytes.len() as u64;
+        }
+        Ok(true)
+    }
+}
+
+/// The part of the file that is in memory.
+#[derive(Debug, Default)]
+struct Window {
+    bytes: Vec<u8>,
+    start: u64,
+}
+
+impl Window {
+    /// Makes `len` bytes at `position` available, fewer where the file ends.
+    fn need(&mut self, file: &impl ReadAt, position: u64, len: usize) -> io::Result<()> {
+        let have = self.start + self.bytes.len() as u64;
+        if position >= self.start && position + len as u64 <= have {
+            return Ok(());
+        }
+        let keep = if position >= self.start && position < have {
+            let from = usize::try_from(position - self.start).unwrap_or(0);
+            self.bytes.copy_within(from.., 0);
+            self.bytes.len() - from
+        } else {
+            0
+        };
+        let wanted = len.max(CHUNK);
+        self.bytes.resize(wanted, 0);
+        self.start = position;
+        let read = read_full(file, &mut self.bytes[keep..], position + keep as u64)?;
+        self.bytes.truncate(keep + read);
+        Ok(())
+    }
+
+    /// The bytes at `position`, as many of `len` as were made available.
+    fn get(&self, position: u64, len: usize) -> &[u8] {
+        let from = usize::try_from(position.saturating_sub(self.start)).unwrap_or(usize::MAX);
+        let from = from.min(self.bytes.len());
+        let to = from.saturating_add(len).min(self.bytes.len());
+        &self.bytes[from..to]
+    }
+}

@@ -1,0 +1,288 @@
+//! One segment: a `.log`, and its `.index` as a hint.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::format::batch::Limits;
+use crate::log::LogError;
+use crate::log::files::{self, FileId, FilePool, ReadAt};
+use crate::log::scan::{Scanner, Start, Step, Tail};
+use crate::units::{Offset, Position};
+
+/// Bytes of an offset index entry.
+const INDEX_ENTRY_LEN: u64 = 8;
+
+/// A number that no two segments of this process share, also when a file is replaced under the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SegmentUid(u64);
+
+impl SegmentUid {
+    fn next() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self(LAST.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// One `.log` file as it was when it was listed; a file that was cut or replaced becomes another segment.
+#[derive(Debug)]
+pub struct Segment {
+    /// What tells it from all others.
+    pub uid: SegmentUid,
+    /// The number in its name: a lower bound of its offsets.
+    pub base: Offset,
+    /// The smallest offset that may be in it: its base, or less where the name is too high.
+    pub lower: Offset,
+    /// The file.
+    pub path: PathBuf,
+    /// The file's identity.
+    pub id: FileId,
+    pool: Arc<FilePool>,
+    limits: Limits,
+    largest_len: AtomicU64,
+    below: AtomicI64,
+    end: Mutex<Option<SegmentEnd>>,
+}
+
+/// Where a segment's readable part ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentEnd {
+    /// The file's length when this was found.
+    pub len: u64,
+    /// Where the last sound batch ends.
+    pub position: Position,
+    /// The offset after it.
+    pub next_offset: Offset,
+    /// What is behind it.
+    pub tail: Tail,
+}
+
+/// What a segment is made from.
+#[derive(Debug, Clone)]
+pub struct SegmentFile {
+    /// The number in the file's name.
+    pub base: Offset,
+    /// The file.
+    pub path: PathBuf,
+    /// Its identity.
+    pub id: FileId,
+    /// Its length in bytes.
+    pub len: u64,
+}
+
+impl Segment {
+    /// A segment of `file`, with the offsets `lower` to `below` as those that fit.
+    pub fn new(file: SegmentFile, lower: Offset, below: Offset, pool: Arc<FilePool>, limits: Limits) -> Self {
+        let SegmentFile { base, path, id, len } = file;
+        Self {
+            uid: SegmentUid::next(),
+            base,
+            lower,
+            path,
+            id,
+            pool,
+            limits,
+            largest_len: AtomicU64::new(len),
+            below: AtomicI64::new(below.0),
+            end: Mutex::new(None),
+        }
+    }
+
+    /// Whether it is the last one, to which a broker may append.
+    pub fn is_active(&self) -> bool {
+        self.below() == Offset(i64::MAX)
+    }
+
+    /// The base of the segment after it, the largest offset while there is none.
+    pub fn below(&self) -> Offset {
+        Offset(self.below.load(Ordering::Relaxed))
+    }
+
+    /// Tells it that a segment with base `below` follows now, as after a roll.
+    pub fn set_below(&self, below: Offset) {
+        self.below.store(below.0, Ordering::Relaxed);
+    }
+
+    /// How much memory one of its batches may cost.
+    pub const fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Its file, and the length that it has now.
+    ///
+    /// # Errors
+    /// [`LogError::Stale`] when it was removed, replaced or cut.
+    pub fn open(&self) -> Result<(Arc<File>, u64), LogError> {
+        let file = self.pool.get(&self.path, self.id)?;
+        let len = file.metadata().map_err(|error| LogError::io(&self.path, "stat", error))?.len();
+        if len < self.largest_len.fetch_max(len, Ordering::Relaxed) {
+            return Err(LogError::Stale { path: self.path.clone() });
+        }
+        Ok((file, len))
+    }
+
+    /// Whether `file` is this segment still, grown perhaps.
+    pub fn is_same(&self, file: &SegmentFile) -> bool {
+        let grown = file.len >= self.largest_len.load(Ordering::Relaxed);
+        self.id == file.id && self.base == file.base && self.path == file.path && grown
+    }
+
+    /// The start of a scan of the whole segment.
+    pub fn start(&self) -> Start {
+        Start { position: Position(0), expected: self.lower, below: self.below() }
+    }
+
+    /// A scanner of its file as long as it is now.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn scan(&self, start: Start) -> Result<Scanner<Arc<File>>, LogError> {
+        let (file, len) = self.open()?;
+        Ok(Scanner::new(file, len, start, self.limits))
+    }
+
+    /// Turns a read error of its file into one that names it.
+    pub fn error(&self, error: std::io::Error) -> LogError {
+        LogError::io(&self.path, "read", error)
+    }
+
+    /// A place from which a scan finds the batch of `target`, and much nearer than the segment's start when the
+    /// offset index is worth something. The index is a hint: what it says is tried, never trusted.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn start_near(&self, target: Offset) -> Result<Start, LogError> {
+        let Some(position) = self.index_floor(target) else { return Ok(self.start()) };
+        self.checked_start(position, |first| first <= target)
+    }
+
+    /// A place at least `distance` bytes before the end from which batches can be read.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn start_before_end(&self, distance: u64) -> Result<Start, LogError> {
+        let end = self.end()?;
+        let wanted = end.position.0.saturating_sub(distance);
+        let Some(position) = self.index_floor_position(wanted) else { return Ok(self.start()) };
+        self.checked_start(position, |first| first < end.next_offset)
+    }
+
+    /// `position` as a start if a sound batch begins there whose first offset passes `fits`; else the segment's own.
+    fn checked_start(&self, position: u64, fits: impl Fn(Offset) -> bool) -> Result<Start, LogError> {
+        let start = Start { position: Position(position), ..self.start() };
+        let mut scanner = self.scan(start)?;
+        match scanner.step().map_err(|error| self.error(error))? {
+            Step::Batch { batch, .. } => match batch.header.base_offset {
+                Some(first) if fits(first) => Ok(Start { expected: first, ..start }),
+                // A compressed message set keeps its first offset inside: look there before trusting the place.
+                None => Ok(match first_offset(&batch, &self.limits) {
+                    Some(first) if fits(first) => Start { expected: first, ..start },
+                    _ => self.start(),
+                }),
+                Some(_) => Ok(self.start()),
+            },
+            Step::Damage(_) | Step::End(_) => Ok(self.start()),
+        }
+    }
+
+    /// Where the readable part ends; remembered, and continued when the file has grown.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn end(&self) -> Result<SegmentEnd, LogError> {
+        let (file, len) = self.open()?;
+        let known = self.lock_end().clone();
+        let start = match &known {
+            Some(end) if end.len == len && end.tail == Tail::Clean => return Ok(end.clone()),
+            Some(end) => Start { position: end.position, expected: end.next_offset, below: self.below() },
+            None => self.last_indexed()?,
+        };
+        let mut scanner = Scanner::new(file, len, start, self.limits);
+        let tail = loop {
+            match scanner.step().map_err(|error| self.error(error))? {
+                Step::Batch { .. } | Step::Damage(_) => {}
+                Step::End(tail) => break tail,
+            }
+        };
+        let Start { position, expected, .. } = scanner.at();
+        let next_offset = expected.max(self.base);
+        let end = SegmentEnd { len, position, next_offset, tail };
+        *self.lock_end() = Some(end.clone());
+        Ok(end)
+    }
+
+    fn last_indexed(&self) -> Result<Start, LogError> {
+        match self.index_floor(Offset(i64::MAX)) {
+            Some(position) => self.checked_start(position, |first| first >= self.lower),
+            None => Ok(self.start()),
+        }
+    }
+
+    fn lock_end(&self) -> std::sync::MutexGuard<'_, Option<SegmentEnd>> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The position in the last index entry whose offset is at most `target`.
+    fn index_floor(&self, target: Offset) -> Option<u64> {
+        let relative = target.0.saturating_sub(self.base.0);
+        self.search_index(|entry_offset, _| i64::from(entry_offset) <= relative)
+    }
+
+    /// The largest position in an index entry that is at most `wanted`.
+    fn index_floor_position(&self, wanted: u64) -> Option<u64> {
+        self.search_index(|_, position| position <= wanted)
+    }
+
+    /// The position of the last entry for which `before` holds, as far as the index is sorted.
+    fn search_index(&self, before: impl Fn(i32, u64) -> bool) -> Option<u64> {
+        let index = files::open(&self.index_path()).ok()?;
+        let entries = index.metadata().ok()?.len() / INDEX_ENTRY_LEN;
+        let (mut low, mut high) = (0, entries);
+        let mut found = None;
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match index_entry(&index, middle) {
+                // Unused slots of a preallocated index are zeros.
+                Some((offset, position)) if position > 0 && before(offset, position) => {
+                    found = Some(position);
+                    low = middle + 1;
+                }
+                _ => high = middle,
+            }
+        }
+        found
+    }
+
+    fn index_path(&self) -> PathBuf {
+        self.path.with_extension("index")
+    }
+}
+
+fn first_offset(batch: &crate::format::batch::Batch<'_>, limits: &Limits) -> Option<Offset> {
+    let mut decoder = crate::format::batch::Decoder::default();
+    let first = batch.records(&mut decoder, limits).ok()?.next()?.ok()?.offset;
+    Some(first)
+}
+
+/// Entry number `number`: relative offset and position; `None` for what no entry can be.
+fn index_entry(index: &impl ReadAt, number: u64) -> Option<(i32, u64)> {
+    let mut bytes = [0; 8];
+    if files::read_full(index, &mut bytes, number * INDEX_ENTRY_LEN).ok()? < bytes.len() {
+        return None;
+    }
+    let [o0, o1, o2, o3, p0, p1, p2, p3] = bytes;
+    let offset = i32::from_be_bytes([o0, o1, o2, o3]);
+    let position = i32::from_be_bytes([p0, p1, p2, p3]);
+    Some((offset, u64::try_from(position).ok()?))
+}
+
+/// The base offset that a segment's name says: the digits before the first dot, at least 20 of them.
+pub fn base_of_name(path: &Path) -> Option<Offset> {
+    let name = path.file_name()?.to_str()?;
+    let digits = name.strip_suffix(".log")?;
+    if digits.len() < 20 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok().map(Offset)
+}

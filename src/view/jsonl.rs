@@ -1,0 +1,261 @@
+//! `.jsonl`: one JSON object a line.
+//!
+//! ```json
+//! {"topic":"orders","partition":0,"offset":1,"timestamp":1700000000000,"key":"k","value":"v","headers":[["h","x"]]}
+//! ```
+//! Keys always in this order. The timestamp is in milliseconds, null if the record has none. What is not UTF-8 is
+//! `{"base64":"..."}`. Control characters (U+0000 to U+001F, U+007F to U+009F) are escaped, so that a terminal obeys none of them.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::format::record::Record;
+use crate::units::TopicPartition;
+use crate::view::format::Renderer;
+
+/// What every line of a partition begins with.
+pub(crate) fn prefix(name: &TopicPartition) -> Vec<u8> {
+    let mut out = b"{\"topic\":".to_vec();
+    push_bytes(name.topic.as_bytes(), &mut out);
+    out.extend_from_slice(b",\"partition\":");
+    push_integer(i64::from(name.partition), &mut out);
+    out.extend_from_slice(b",\"offset\":");
+    out
+}
+
+/// Appends `record` to `out`.
+pub fn render(renderer: &Renderer, record: &Record<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(&renderer.json_prefix);
+    push_integer(record.offset.0, out);
+    out.extend_from_slice(b",\"timestamp\":");
+    if record.timestamp.is_none() {
+        out.extend_from_slice(b"null");
+    } else {
+        push_integer(record.timestamp.0, out);
+    }
+    push_payload("key", record.key, renderer.encodings.key_json, out);
+    push_payload("value", record.value, renderer.encodings.value_json, out);
+    push_headers(record, out);
+    out.extend_from_slice(b"}\n");
+}
+
+/// Appends the headers as an array of pairs.
+pub(crate) fn push_headers(record: &Record<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b",\"headers\":[");
+    for (index, header) in record.headers.iter().enumerate() {
+        out.extend_from_slice(if index == 0 { b"[" } else { b",[" });
+        push_bytes(header.name, out);
+        out.push(b',');
+        push_optional(header.value, out);
+        out.push(b']');
+    }
+    out.push(b']');
+}
+
+/// Appends `,"NAME":` and the bytes, or `,"NAME_json":` and the JSON in them where that is asked for and they are JSON.
+fn push_payload(name: &str, bytes: Option<&[u8]>, inline: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    if inline && let Some(json) = bytes.and_then(as_json) {
+        out.extend_from_slice(b"_json\":");
+        push_minified(json, out);
+        return;
+    }
+    out.extend_from_slice(b"\":");
+    push_optional(bytes, out);
+}
+
+/// Appends a string, a base64 object, or null.
+pub(crate) fn push_optional(bytes: Option<&[u8]>, out: &mut Vec<u8>) {
+    match bytes {
+        Some(bytes) => push_bytes(bytes, out),
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
+/// Appends a string, or a base64 object when `bytes` aren't UTF-8.
+pub(crate) fn push_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        out.extend_from_slice(b"{\"base64\":\"");
+        out.extend_from_slice(STANDARD.encode(bytes).as_bytes());
+        out.extend_from_slice(b"\"}");
+        return;
+    };
+    out.push(b'"');
+    push_escaped(text.as_bytes(), out);
+    out.push(b'"');
+}
+
+/// Bytes looked at together; the compiler turns a check of this many into a few vector instructions.
+const LANES: usize = 32;
+
+/// Whether a byte may have to be written otherwise: quotes, backslashes, control characters, and the first byte of
+/// U+0080 to U+009F.
+#[inline]
+const fn is_special(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\' || byte == 0x7f || byte == 0xc2
+}
+
+fn push_escaped(mut text: &[u8], out: &mut Vec<u8>) {
+    out.reserve(text.len());
+    while let Some(at) = find_special(text) {
+        let (plain, special) = text.split_at(at);
+        out.extend_from_slice(plain);
+        let used = push_escape(special, out);
+        text = special.get(used..).unwrap_or_default();
+    }
+    out.extend_from_slice(text);
+}
+
+/// The index of the first special byte.
+#[inline]
+fn find_special(text: &[u8]) -> Option<usize> {
+    let mut rest = text;
+    while let Some((lanes, after)) = rest.split_first_chunk::<LANES>() {
+        if lanes.iter().fold(false, |any, byte| any | is_special(*byte)) {
+            break;
+        }
+        rest = after;
+    }
+    let skipped = text.len() - rest.len();
+    rest.iter().position(|byte| is_special(*byte)).map(|at| skipped + at)
+}
+
+/// Appends the first character of `special`, escaped where it must be; the number of bytes used.
+fn push_escape(special: &[u8], out: &mut Vec<u8>) -> usize {
+    match special {
+        [b'"', ..] => out.extend_from_slice(b"\\\""),
+        [b'\\', ..] => out.extend_from_slice(b"\\\\"),
+        [b'\n', ..] => out.extend_from_slice(b"\\n"),
+        [b'\r', ..] => out.extend_from_slice(b"\\r"),
+        [b'\t', ..] => out.extend_from_slice(b"\\t"),
+        [0xc2, second @ 0x80..=0x9f, ..] => {
+            push_unicode_escape(*second, out);
+            return 2;
+        }
+        [0xc2, ..] => out.push(0xc2),
+        [control, ..] => push_unicode_escape(*control, out),
+        [] => return 0,
+    }
+    1
+}
+
+fn push_unicode_escape(code: u8, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| HEX.get(usize::from(nibble & 0xf)).copied().unwrap_or(b'0');
+    out.extend_from_slice(b"\\u00");
+    out.push(digit(code >> 4));
+    out.push(digit(code));
+}
+
+/// Appends a decimal number.
+#[inline]
+pub(crate) fn push_integer(number: i64, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// The bytes as JSON text, if they are that.
+fn as_json(bytes: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    serde_json::from_str::<serde::de::IgnoredAny>(text).ok()?;
+    Some(text)
+}
+
+/// Appends valid JSON without the white space between its tokens, so that it stays on its line.
+fn push_minified(json: &str, out: &mut Vec<u8>) {
+    let mut in_string = false;
+    let mut escaped = false;
+    let mut bytes = json.as_bytes();
+    while let Some((byte, rest)) = bytes.split_first() {
+        if in_string && !escaped && (*byte == 0x7f || *byte == 0xc2) {
+            let used = push_escape(bytes, out);
+            bytes = bytes.get(used..).unwrap_or_default();
+            continue;
+        }
+        if in_string || !byte.is_ascii_whitespace() {
+            out.push(*byte);
+        }
+        match byte {
+            b'"' if !escaped => in_string = !in_string,
+            b'\\' if in_string => {
+                escaped = !escaped;
+                bytes = rest;
+                continue;
+            }
+            _ => {}
+        }
+        escaped = false;
+        bytes = rest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::record::Headers;
+    use crate::units::{Offset, Timestamp};
+    use crate::view::format::Encodings;
+
+    fn escaped(text: &[u8]) -> String {
+        let mut out = Vec::new();
+        push_bytes(text, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    fn rendered(encodings: Encodings, key: Option<&[u8]>, value: Option<&[u8]>) -> String {
+        let name = TopicPartition { topic: "t".into(), partition: 3 };
+        let record = Record {
+            offset: Offset(5),
+            timestamp: Timestamp(-1),
+            key,
+            value,
+            headers: Headers::default(),
+        };
+        let mut out = Vec::new();
+        render(&Renderer::new(&name, encodings), &record, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_character_survives_a_json_parser_and_no_control_character_is_left() {
+        let all: String = (0..0x2_0000).filter_map(char::from_u32).collect();
+        let json = escaped(all.as_bytes());
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), all);
+        assert!(!json.chars().any(char::is_control));
+    }
+
+    #[test]
+    fn special_bytes_are_found_at_every_place_of_a_vector() {
+        for len in 0..100 {
+            for at in 0..len {
+                for special in ['"', '\\', '\n', '\u{1b}', '\u{7f}', '\u{9b}', '\u{a0}'] {
+                    let text: String = (0..len).map(|i| if i == at { special } else { 'x' }).collect();
+                    assert_eq!(serde_json::from_str::<String>(&escaped(text.as_bytes())).unwrap(), text);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf8_are_base64() {
+        assert_eq!(escaped(b"\xc3\x28"), r#"{"base64":"wyg="}"#);
+        assert_eq!(escaped(b"\x00\x00"), r#""\u0000\u0000""#);
+    }
+
+    #[test]
+    fn null_and_empty_differ_and_keys_keep_their_order() {
+        let line = rendered(Encodings::default(), None, Some(b""));
+        let expected = "{\"topic\":\"t\",\"partition\":3,\"offset\":5,\"timestamp\":null,\"key\":null,\"value\":\"\",\"headers\":[]}\n";
+        assert_eq!(line, expected);
+    }
+
+    #[test]
+    fn json_is_inlined_on_one_line_only_when_asked_for_and_valid() {
+        let inline = Encodings { key_json: false, value_json: true };
+        let value = b"{ \"a\" :\n [1, \"x y\\\" \\\\\"] }";
+        assert!(rendered(inline, None, Some(value)).contains(r#""value_json":{"a":[1,"x y\" \\"]},"headers""#));
+        assert!(rendered(inline, None, Some(b"{oops")).contains(r#""value":"{oops""#));
+        assert!(rendered(Encodings::default(), None, Some(b"1")).contains(r#""value":"1""#));
+        assert!(rendered(inline, None, Some("\"a\u{9b}b\"".as_bytes())).contains(r#""value_json":"a\u009bb""#));
+    }
+}

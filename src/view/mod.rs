@@ -1,0 +1,28 @@
+//! How records read as file content.
+//!
+//! Rendering is a pure function of a record and a format; measuring keeps where each rendered block begins, so that a
+//! read in the middle starts near by. Opens no files and knows no inodes.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`format`] | the formats, and the renderer that all of them go through |
+//! | [`text`], [`jsonl`], [`tsv`], [`record_json`] | one format each |
+//! | [`layout`] | file byte <-> block <-> offset: what measuring keeps |
+//! | [`run`] | the blocks of one segment, measured as far as somebody needed |
+//! | [`selection`] | a range of records as one file: size, and reading at any position |
+//! | [`partition_view`] | one partition: its runs, records by offset, counting from the end |
+//! | [`problems`] | damage that was met |
+//! | [`info`] | the summary of a partition |
+
+pub mod format;
+pub mod info;
+pub mod jsonl;
+pub mod layout;
+pub mod partition_view;
+pub mod problems;
+pub mod record_json;
+pub mod run;
+pub mod selection;
+pub mod shared;
+pub mod text;
+pub mod tsv;

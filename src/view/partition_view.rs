@@ -1,0 +1,301 @@
+//! One partition as readers see it: its bounds, its runs, records by offset, and counting.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lru::LruCache;
+
+use crate::format::batch::{Batch, Decoder};
+use crate::format::record::Record;
+use crate::log::LogError;
+use crate::log::partition::Partition;
+use crate::log::segment::{Segment, SegmentUid};
+use crate::log::transactions::{Decided, Transactions};
+use crate::units::{Offset, Position};
+use crate::view::format::{Format, Renderer};
+use crate::view::problems::Problems;
+use crate::view::run::{Env, Goal, Run};
+use crate::view::shared::Shared;
+
+/// Runs kept for one partition; those in use by open files don't count.
+const KEPT_RUNS: usize = 64;
+/// Source bytes that may be measured without a second thought.
+pub const CHEAP_BYTES: u64 = 1024 * 1024;
+
+/// Which of a partition's records are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Scope {
+    /// Up to the high watermark only.
+    pub up_to_high_watermark: bool,
+    /// Also below the log start offset, as far as it is on disk.
+    pub from_first_segment: bool,
+    /// A read that meets damage fails there.
+    pub fail_on_damage: bool,
+}
+
+/// One partition as readers see it.
+#[derive(Debug)]
+pub struct PartitionView {
+    /// The replica.
+    pub partition: Arc<Partition>,
+    /// Damage met so far.
+    pub problems: Problems,
+    /// What is shown.
+    pub scope: Scope,
+    renderer: Renderer,
+    shared: Arc<Shared>,
+    transactions: Transactions,
+    runs: Mutex<LruCache<(SegmentUid, bool), Arc<Run>>>,
+}
+
+/// A record's batch and where it is.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordPlace<'a> {
+    /// The batch.
+    pub batch: &'a Batch<'a>,
+    /// Where the batch begins.
+    pub position: Position,
+    /// The segment.
+    pub segment: &'a Segment,
+}
+
+/// Why a view can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ViewError {
+    /// The source's files.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// Damage, where the mount asked for an error there.
+    #[error("{file}: damage before offset {offset}, and on_damage is error")]
+    Damaged {
+        /// The segment's name.
+        file: String,
+        /// The first offset behind it.
+        offset: Offset,
+    },
+}
+
+impl PartitionView {
+    /// A view of `partition`.
+    pub fn new(partition: Arc<Partition>, scope: Scope, shared: Arc<Shared>) -> Self {
+        let renderer = Renderer::new(&partition.name, shared.encodings);
+        let runs = Mutex::new(LruCache::new(NonZeroUsize::new(KEPT_RUNS).unwrap_or(NonZeroUsize::MIN)));
+        let (problems, transactions) = (Problems::default(), Transactions::default());
+        Self { partition, problems, scope, renderer, shared, transactions, runs }
+    }
+
+    /// The renderer of its records.
+    pub const fn renderer(&self) -> &Renderer {
+        &self.renderer
+    }
+
+    /// Decided transactions where they matter.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn decided(&self, committed: bool) -> Result<Option<Arc<Decided>>, LogError> {
+        committed.then(|| self.transactions.decided(&self.partition)).transpose()
+    }
+
+    /// Runs `work` with what measuring and rendering need.
+    ///
+    /// # Errors
+    /// Those of `work`, and of looking transactions up.
+    pub fn with_env<T, E: From<LogError>>(
+        &self,
+        committed: bool,
+        work: impl FnOnce(&Env<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let decided = self.decided(committed)?;
+        let env = Env {
+            shared: &self.shared,
+            renderer: &self.renderer,
+            problems: &self.problems,
+            decided: decided.as_deref(),
+        };
+        work(&env)
+    }
+
+    /// The first offset that is shown.
+    ///
+    /// # Errors
+    /// Those of listing.
+    pub fn start(&self) -> Result<Offset, LogError> {
+        if self.scope.from_first_segment { self.partition.first_on_disk() } else { self.partition.log_start() }
+    }
+
+    /// The offset after the last one that is shown.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn end(&self, committed: bool) -> Result<Offset, LogError> {
+        let mut end = self.partition.log_end()?.min(self.limit());
+        if let Some(decided) = self.decided(committed)? {
+            end = end.min(decided.last_stable());
+        }
+        Ok(end)
+    }
+
+    /// The offset at which reading stops whatever the log holds: the high watermark where that is asked for.
+    pub fn limit(&self) -> Offset {
+        let mark = self.scope.up_to_high_watermark.then(|| self.partition.high_watermark()).flatten();
+        mark.unwrap_or(Offset(i64::MAX))
+    }
+
+    /// The run of a whole segment, shared by all that read it.
+    pub fn run(&self, env: &Env<'_>, segment: &Arc<Segment>) -> Arc<Run> {
+        let key = (segment.uid, env.decided.is_some());
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(run) = runs.get(&key) {
+            return run.clone();
+        }
+        let run = Arc::new(Run::new(segment.clone(), segment.start(), env.decided.is_some()));
+        runs.push(key, run.clone());
+        drop(runs);
+        run.load(env);
+        run
+    }
+
+    /// A run of `segment` in which `offset` is near: the whole segment's when little of it is not measured yet,
+    /// otherwise one of its own.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn run_near(&self, env: &Env<'_>, segment: &Arc<Segment>, format: Format, offset: Offset) -> Result<Arc<Run>, LogError> {
+        let run = self.run(env, segment);
+        if offset <= segment.lower || run.cost(env, format, Goal::Offset(offset)) <= CHEAP_BYTES {
+            return Ok(run);
+        }
+        let start = segment.start_near(offset)?;
+        if start.position == Position(0) {
+            return Ok(run);
+        }
+        Ok(Arc::new(Run::new(segment.clone(), start, env.decided.is_some())))
+    }
+
+    /// Calls `visit` with the record at `offset`; `None` where there is none, as at a control record, in a gap of
+    /// compaction, or outside what is shown.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn record<T>(
+        &self,
+        committed: bool,
+        offset: Offset,
+        visit: impl FnOnce(&Record<'_>, &RecordPlace<'_>) -> T,
+    ) -> Result<Option<T>, ViewError> {
+        if offset < self.start()? || offset >= self.limit() {
+            return Ok(None);
+        }
+        let decided = self.decided(committed)?;
+        if decided.as_ref().is_some_and(|decided| offset >= decided.last_stable()) {
+            return Ok(None);
+        }
+        let Some(found) = self.partition.find(offset)? else { return Ok(None) };
+        let Ok(batch) = Batch::parse(&found.bytes) else { return Ok(None) };
+        let header = &batch.header;
+        let first = header.base_offset.unwrap_or(header.last_offset);
+        let aborted = |decided: &Arc<Decided>| header.producer_id.is_some_and(|id| decided.is_aborted(id, first));
+        if header.is_control || header.is_transactional && decided.as_ref().is_some_and(aborted) {
+            return Ok(None);
+        }
+        let mut decoder = Decoder::default();
+        if !is_readable(&batch, &mut decoder, &found.segment) {
+            return Ok(None);
+        }
+        let Ok(records) = batch.records(&mut decoder, &found.segment.limits()) else { return Ok(None) };
+        let place = RecordPlace { batch: &batch, position: found.position, segment: &found.segment };
+        let record = records.flatten().find(|record| record.offset == offset);
+        Ok(record.map(|record| visit(&record, &place)))
+    }
+
+    /// The offset of the `count`-th record from the end, 1 being the last; `None` when there are fewer.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn nth_from_end(&self, committed: bool, count: u64) -> Result<Option<Offset>, LogError> {
+        if count == 0 {
+            return Ok(None);
+        }
+        let (start, end) = (self.start()?, self.end(committed)?);
+        self.with_env(committed, |env| {
+            let mut left = count;
+            for segment in self.partition.segments()?.iter().rev() {
+                if segment.lower >= end {
+                    continue;
+                }
+                match self.nth_from_end_in(env, segment, (start, end), left)? {
+                    Ok(found) => return Ok(Some(found)),
+                    Err(counted) => left -= counted,
+                }
+                if segment.lower <= start {
+                    break;
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    /// The same within one segment; `Err` is the number of its records when they are fewer.
+    fn nth_from_end_in(
+        &self,
+        env: &Env<'_>,
+        segment: &Arc<Segment>,
+        (start, end): (Offset, Offset),
+        count: u64,
+    ) -> Result<Result<Offset, u64>, LogError> {
+        const FIRST_DISTANCE: u64 = 256 * 1024;
+        let whole = self.run(env, segment);
+        let mut distance = FIRST_DISTANCE;
+        loop {
+            let cheap = whole.unmeasured(env, Format::Text) <= CHEAP_BYTES;
+            let from = if cheap { segment.start() } else { segment.start_before_end(distance)? };
+            let run = match from.position {
+                Position(0) => whole.clone(),
+                _ => Arc::new(Run::new(segment.clone(), from, env.decided.is_some())),
+            };
+            run.extend(env, Format::Text, Goal::End)?;
+            let before_start = run.records_before(env, Format::Text, start)?;
+            let before_end = run.records_before(env, Format::Text, end)?;
+            let counted = before_end.saturating_sub(before_start);
+            if counted >= count {
+                let found = run.offset_of_record(env, before_end - count)?;
+                return Ok(found.ok_or(counted));
+            }
+            if run.is_whole() {
+                return Ok(Err(counted));
+            }
+            distance = distance.saturating_mul(8);
+        }
+    }
+
+    /// The offset of the `count`-th record after the first one at or after `from`, where an exclusive range of `count`
+    /// records ends.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn end_of_count(&self, committed: bool, from: Offset, count: u64) -> Result<Offset, LogError> {
+        let end = self.end(committed)?;
+        self.with_env(committed, |env| {
+            let segments = self.partition.segments()?;
+            let mut left = count;
+            for segment in segments.iter().skip(Partition::floor(&segments, from)) {
+                let run = self.run_near(env, segment, Format::Text, from)?;
+                run.extend(env, Format::Text, Goal::Offset(from))?;
+                let before = run.records_before(env, Format::Text, from)?;
+                let target = before.saturating_add(left);
+                run.extend(env, Format::Text, Goal::Records(target.saturating_add(1)))?;
+                if let Some(found) = run.offset_of_record(env, target)? {
+                    return Ok(found.min(end));
+                }
+                left = left.saturating_sub(run.records().saturating_sub(before));
+            }
+            Ok(end)
+        })
+    }
+}
+
+/// Whether all records of a batch can be read; if not, none of them is shown.
+pub(crate) fn is_readable(batch: &Batch<'_>, decoder: &mut Decoder, segment: &Segment) -> bool {
+    batch.records(decoder, &segment.limits()).is_ok_and(|mut records| records.all(|record| record.is_ok()))
+}

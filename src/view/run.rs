@@ -1,0 +1,617 @@
+//! The blocks of one segment from some batch on, measured as far as somebody needed.
+//!
+//! A run that begins at the segment's start is shared by all that read the segment, and saved when it is complete. One
+//! that begins in the middle belongs to a selection that starts there, so that the last lines of a large segment
+//! don't cost a reading of all of it.
+
+use std::fs::File;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use crate::format::batch::{Batch, BatchError, Prefix};
+use crate::format::record::Record;
+use crate::log::LogError;
+use crate::log::files;
+use crate::log::scan::{Scanner, Start, Step, Tail};
+use crate::log::segment::Segment;
+use crate::log::transactions::Decided;
+use crate::units::{Offset, Position};
+use crate::view::format::{Format, Renderer};
+use crate::view::layout::{BatchTotals, Block, Building, Layout};
+use crate::view::problems::Problems;
+use crate::view::shared::{RenderedKey, Shared, Workspace};
+
+/// Source bytes measured before others that wait for the run get a turn.
+const STEP_BYTES: u64 = 4 * 1024 * 1024;
+
+/// What measuring and rendering need besides the segment.
+#[derive(Debug, Clone, Copy)]
+pub struct Env<'a> {
+    /// Pools and caches.
+    pub shared: &'a Shared,
+    /// The partition's renderer.
+    pub renderer: &'a Renderer,
+    /// Where damage is noted.
+    pub problems: &'a Problems,
+    /// Under `read_committed`: the decided transactions.
+    pub decided: Option<&'a Decided>,
+}
+
+impl Env<'_> {
+    /// Whether a batch's records are for readers.
+    fn is_visible(&self, batch: &Batch<'_>) -> bool {
+        let header = &batch.header;
+        if header.is_control {
+            return false;
+        }
+        let (Some(decided), Some(producer)) = (self.decided, header.producer_id) else { return true };
+        let first = header.base_offset.unwrap_or(header.last_offset);
+        !(header.is_transactional && decided.is_aborted(producer, first))
+    }
+
+    /// The offset at which the view ends for now.
+    fn bound(&self) -> Offset {
+        self.decided.map_or(Offset(i64::MAX), Decided::last_stable)
+    }
+}
+
+/// How far somebody needs a run to be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Goal {
+    /// So that this byte of the output lies in a measured block.
+    Byte(u64),
+    /// So that a measured block reaches this offset.
+    Offset(Offset),
+    /// So that this many records were counted.
+    Records(u64),
+    /// To the end, as it is now.
+    End,
+}
+
+/// Measured blocks of one segment.
+#[derive(Debug)]
+pub struct Run {
+    /// The segment.
+    pub segment: Arc<Segment>,
+    start: Start,
+    committed: bool,
+    measured: RwLock<Measured>,
+    work: Mutex<()>,
+}
+
+/// How far the run is measured.
+#[derive(Debug, Default)]
+struct Measured {
+    layout: Layout,
+    /// Where the next batch is looked for, and what is expected there.
+    at: Option<Start>,
+    /// Whether the last block may still grow.
+    open: bool,
+    /// Whether bytes before the next batch were not readable.
+    after_damage: bool,
+    /// Set when the scan reached what was then the end.
+    ended: Option<Ended>,
+    saved_columns: usize,
+}
+
+/// The end that a scan met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ended {
+    /// The file's length then.
+    len: u64,
+    /// The view's bound then.
+    bound: Offset,
+    /// Whether bytes at the end of the file are not readable.
+    damaged: bool,
+}
+
+/// A measured block and its place in the output.
+#[derive(Debug, Clone, Copy)]
+pub struct Placed {
+    /// The block.
+    pub block: Block,
+    /// Where its output begins.
+    pub start: u64,
+    /// Where it ends.
+    pub end: u64,
+}
+
+impl Run {
+    /// A run of `segment` from `start` on, with or without the records of aborted transactions.
+    pub fn new(segment: Arc<Segment>, start: Start, committed: bool) -> Self {
+        Self { segment, start, committed, measured: RwLock::default(), work: Mutex::default() }
+    }
+
+    /// Whether it begins at the segment's start.
+    pub fn is_whole(&self) -> bool {
+        self.start.position == Position(0)
+    }
+
+    /// Takes over what was saved for this segment, if it fits the file as it is.
+    pub fn load(&self, env: &Env<'_>) {
+        let Some(sidecars) = &env.shared.sidecars else { return };
+        let Ok((file, len)) = self.segment.open() else { return };
+        let Some(payload) = sidecars.load(&file, &self.kind(env)) else { return };
+        let fingerprint = |format| env.renderer.fingerprint(format);
+        let Some((layout, source_len)) = Layout::decode(payload.bytes(), fingerprint) else { return };
+        if source_len != len {
+            return;
+        }
+        let saved_columns = Format::ALL.iter().filter(|f| layout.measured(**f) == layout.blocks.len()).count();
+        let position = layout.blocks.last().map_or(self.start.position, |block| Position(block.span().1));
+        let expected = layout.blocks.last().map_or(self.start.expected, |block| block.last().next());
+        let at = Some(Start { position, expected, below: self.segment.below() });
+        let ended = Some(Ended { len, bound: env.bound(), damaged: false });
+        let open = !layout.blocks.is_empty();
+        *self.write() = Measured { layout, at, open, after_damage: false, ended, saved_columns };
+    }
+
+    /// Measures until `goal` is met, or to the end as it is now.
+    ///
+    /// # Errors
+    /// Those of reading; damage is none.
+    pub fn extend(&self, env: &Env<'_>, format: Format, goal: Goal) -> Result<(), LogError> {
+        loop {
+            let (file, len) = self.segment.open()?;
+            if self.is_met(env, format, goal, len) {
+                break;
+            }
+            let _turn = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.is_met(env, format, goal, len) {
+                break;
+            }
+            if self.read().layout.measured(format) < self.known(env, len) {
+                self.measure_known(env, format, len)?;
+            } else {
+                self.measure_new(env, format, &file, len)?;
+            }
+        }
+        self.save(env);
+        Ok(())
+    }
+
+    /// Whether everything up to the end, as it is now, is measured in `format`.
+    pub fn is_complete(&self, env: &Env<'_>, format: Format) -> bool {
+        self.segment.open().is_ok_and(|(_, len)| self.is_met(env, format, Goal::End, len))
+    }
+
+    /// Source bytes that measuring to the end would read.
+    pub fn unmeasured(&self, env: &Env<'_>, format: Format) -> u64 {
+        let Ok((_, len)) = self.segment.open() else { return 0 };
+        if self.is_met(env, format, Goal::End, len) {
+            return 0;
+        }
+        let measured = self.read();
+        let known = measured.layout.measured(format).checked_sub(1);
+        let from = known.and_then(|last| measured.layout.blocks.get(last)).map_or(self.start.position.0, |b| b.span().1);
+        len.saturating_sub(from)
+    }
+
+    /// Bytes of output measured so far.
+    pub fn output(&self, format: Format) -> u64 {
+        self.read().layout.output(format)
+    }
+
+    /// Records counted so far.
+    pub fn records(&self) -> u64 {
+        self.read().layout.blocks.last().map_or(0, Block::records_end)
+    }
+
+    /// Whether bytes at the end of the file are not readable, as far as it was measured.
+    pub fn ends_damaged(&self) -> bool {
+        self.read().ended.is_some_and(|ended| ended.damaged)
+    }
+
+    /// The measured block that holds byte `at` of the output.
+    pub fn at_output(&self, format: Format, at: u64) -> Option<Placed> {
+        let measured = self.read();
+        let index = measured.layout.at_output(format, at)?;
+        placed(&measured.layout, format, index)
+    }
+
+    /// The first measured block that reaches `offset`, with the number of records before it.
+    pub fn at_offset(&self, format: Format, offset: Offset) -> Option<(Placed, u64)> {
+        let measured = self.read();
+        let index = measured.layout.at_offset(offset);
+        (index < measured.layout.measured(format)).then_some(())?;
+        Some((placed(&measured.layout, format, index)?, measured.layout.records_before(index)))
+    }
+
+    /// The block that holds record number `number` of the run, with the number of records before the block.
+    pub fn at_record(&self, number: u64) -> Option<(Block, u64)> {
+        let measured = self.read();
+        let blocks = &measured.layout.blocks;
+        let index = blocks.partition_point(|block| block.records_end() <= number);
+        Some((*blocks.get(index)?, measured.layout.records_before(index)))
+    }
+
+    /// Source bytes that meeting `goal` would read, at most.
+    pub fn cost(&self, env: &Env<'_>, format: Format, goal: Goal) -> u64 {
+        /// An index entry is at most this far from its neighbour, by default and more.
+        const INDEX_GRAIN: u64 = 64 * 1024;
+        let Ok((_, len)) = self.segment.open() else { return 0 };
+        if self.is_met(env, format, goal, len) {
+            return 0;
+        }
+        let all = self.unmeasured(env, format);
+        let Goal::Offset(offset) = goal else { return all };
+        match self.segment.start_near(offset) {
+            Ok(near) if near.position.0 > 0 => {
+                let frontier = len.saturating_sub(all);
+                near.position.0.saturating_sub(frontier).saturating_add(INDEX_GRAIN).min(all)
+            }
+            _ => all,
+        }
+    }
+
+    /// Bytes of output before the first record at or after `offset`, once a block that reaches it is measured.
+    ///
+    /// # Errors
+    /// Those of [`Self::for_each_record`].
+    pub fn output_before(&self, env: &Env<'_>, format: Format, offset: Offset) -> Result<u64, LogError> {
+        let Some((placed, _)) = self.at_offset(format, offset) else { return Ok(self.output(format)) };
+        let mut output = placed.start;
+        let mut scratch = Vec::new();
+        if placed.block.base() < offset {
+            self.for_each_record(env, &placed.block, |record, _| {
+                let before = record.offset < offset;
+                output += if before { env.renderer.measure(format, record, &mut scratch) } else { 0 };
+                before
+            })?;
+        }
+        Ok(output)
+    }
+
+    /// Records before `offset`, once a block that reaches it is measured.
+    ///
+    /// # Errors
+    /// Those of [`Self::for_each_record`].
+    pub fn records_before(&self, env: &Env<'_>, format: Format, offset: Offset) -> Result<u64, LogError> {
+        let Some((placed, mut records)) = self.at_offset(format, offset) else { return Ok(self.records()) };
+        if placed.block.base() < offset {
+            self.for_each_record(env, &placed.block, |record, _| {
+                let before = record.offset < offset;
+                records += u64::from(before);
+                before
+            })?;
+        }
+        Ok(records)
+    }
+
+    /// The offset of record number `number` of the run, counted from 0, once it is measured.
+    ///
+    /// # Errors
+    /// Those of [`Self::for_each_record`].
+    pub fn offset_of_record(&self, env: &Env<'_>, number: u64) -> Result<Option<Offset>, LogError> {
+        let Some((block, before)) = self.at_record(number) else { return Ok(None) };
+        let mut left = number - before;
+        let mut found = None;
+        self.for_each_record(env, &block, |record, _| {
+            found = (left == 0).then_some(record.offset);
+            left = left.saturating_sub(1);
+            found.is_none()
+        })?;
+        Ok(found)
+    }
+
+    /// The blocks measured so far.
+    pub fn blocks(&self) -> Vec<Block> {
+        self.read().layout.blocks.clone()
+    }
+
+    /// A block's output, from the cache or rendered.
+    ///
+    /// # Errors
+    /// [`LogError::Stale`] when the block's bytes are not what they were.
+    pub fn render(&self, env: &Env<'_>, format: Format, placed: &Placed) -> Result<Arc<Vec<u8>>, LogError> {
+        let key = RenderedKey {
+            segment: self.segment.uid,
+            span: placed.block.span(),
+            format,
+            committed: self.committed,
+        };
+        if let Some(block) = env.shared.rendered(&key) {
+            return Ok(block);
+        }
+        let len = usize::try_from(placed.end - placed.start).unwrap_or(usize::MAX);
+        let mut out = Vec::with_capacity(len.min(64 * 1024 * 1024));
+        self.for_each_record(env, &placed.block, |record, _| {
+            env.renderer.render(format, record, &mut out);
+            true
+        })?;
+        if out.len() != len {
+            return Err(LogError::Stale { path: self.segment.path.clone() });
+        }
+        let block = Arc::new(out);
+        env.shared.keep_rendered(key, block.clone());
+        Ok(block)
+    }
+
+    /// Calls `visit` with each visible record of a block, until it says false.
+    ///
+    /// # Errors
+    /// [`LogError::Stale`] when the block's bytes are not what they were.
+    pub fn for_each_record(
+        &self,
+        env: &Env<'_>,
+        block: &Block,
+        mut visit: impl FnMut(&Record<'_>, &Batch<'_>) -> bool,
+    ) -> Result<(), LogError> {
+        let (file, _) = self.segment.open()?;
+        let stale = || LogError::Stale { path: self.segment.path.clone() };
+        env.shared.with_workspace(|workspace| {
+            let Workspace { input, decoder, .. } = workspace;
+            let (start, end) = block.span();
+            let len = usize::try_from(end.saturating_sub(start)).map_err(|_| stale())?;
+            input.resize(len, 0);
+            let read = files::read_full(&file, input, start).map_err(|error| self.segment.error(error))?;
+            if read < len {
+                return Err(stale());
+            }
+            let mut rest = input.as_slice();
+            while let Some(entry) = Prefix::read(rest).and_then(|prefix| prefix.entry_len()) {
+                let batch = Batch::parse(rest).map_err(|_| stale())?;
+                rest = rest.get(entry..).ok_or_else(stale)?;
+                if !env.is_visible(&batch) {
+                    continue;
+                }
+                for record in batch.records(decoder, &self.segment.limits()).map_err(|_| stale())? {
+                    if !visit(&record.map_err(|_| stale())?, &batch) {
+                        return Ok(());
+                    }
+                }
+            }
+            if rest.is_empty() { Ok(()) } else { Err(stale()) }
+        })
+    }
+
+    fn is_met(&self, env: &Env<'_>, format: Format, goal: Goal, len: u64) -> bool {
+        let measured = self.read();
+        let known = measured.layout.measured(format);
+        let reached = match goal {
+            Goal::Byte(at) => measured.layout.output(format) > at,
+            Goal::Offset(offset) => {
+                let last = known.checked_sub(1).and_then(|last| measured.layout.blocks.get(last));
+                last.is_some_and(|block| block.last() >= offset)
+            }
+            Goal::Records(count) => measured.layout.blocks.last().is_some_and(|b| b.records_end() >= count),
+            Goal::End => false,
+        };
+        let at_end = measured.ended.is_some_and(|ended| ended.len == len && ended.bound == env.bound());
+        reached || at_end && known == measured.layout.blocks.len()
+    }
+
+    /// The number of blocks that are as they will stay: all when nothing came since the end was met, otherwise all but
+    /// the last.
+    fn known(&self, env: &Env<'_>, len: u64) -> usize {
+        let measured = self.read();
+        let at_end = measured.ended.is_some_and(|ended| ended.len == len && ended.bound == env.bound());
+        measured.layout.blocks.len() - usize::from(measured.open && !at_end)
+    }
+
+    /// Measures blocks that another format made known.
+    fn measure_known(&self, env: &Env<'_>, format: Format, len: u64) -> Result<(), LogError> {
+        let mut read = 0;
+        let known = self.known(env, len);
+        let mut scratch = Vec::new();
+        while read < STEP_BYTES {
+            let next = {
+                let measured = self.read();
+                let index = measured.layout.measured(format);
+                measured.layout.blocks.get(index).copied().filter(|_| index < known)
+            };
+            let Some(block) = next else { break };
+            let mut output = 0;
+            self.for_each_record(env, &block, |record, _| {
+                output += env.renderer.measure(format, record, &mut scratch);
+                true
+            })?;
+            self.write().layout.push_output(format, output);
+            let (start, end) = block.span();
+            read += end - start;
+        }
+        Ok(())
+    }
+
+    /// Looks for batches behind the last block that can't grow.
+    fn measure_new(&self, env: &Env<'_>, format: Format, file: &Arc<File>, len: u64) -> Result<(), LogError> {
+        let (start, after_damage) = self.reopen();
+        env.problems.forget_from(&self.segment, start.position);
+        let scanner = Scanner::new(file.clone(), len, start, self.segment.limits());
+        let frontier = Frontier { run: self, format, building: None, after_damage };
+        let (frontier, at, ended) = env.shared.with_workspace(|workspace| frontier.advance(env, scanner, workspace))?;
+        self.push(format, frontier.building.as_ref(), true);
+        let mut measured = self.write();
+        measured.at = Some(at);
+        measured.after_damage = frontier.after_damage;
+        measured.ended = ended.map(|damaged| Ended { len, bound: env.bound(), damaged });
+        Ok(())
+    }
+
+    /// Takes the last block away if it may have grown; where to look next, and whether damage is before that place.
+    fn reopen(&self) -> (Start, bool) {
+        let mut measured = self.write();
+        let at = Start { below: self.segment.below(), ..measured.at.unwrap_or(self.start) };
+        if !measured.open {
+            return (at, measured.after_damage);
+        }
+        measured.open = false;
+        match measured.layout.pop() {
+            None => (at, measured.after_damage),
+            Some(block) => {
+                let position = Position(block.span().0);
+                let expected = measured.layout.blocks.last().map_or(self.start.expected, |before| before.last().next());
+                (Start { position, expected, ..at }, block.is_after_damage())
+            }
+        }
+    }
+
+    /// Adds a finished block, or one that may still grow.
+    fn push(&self, format: Format, building: Option<&Building>, open: bool) {
+        let Some(building) = building else { return };
+        let mut measured = self.write();
+        let (block, output) = building.finish(measured.layout.records_before(measured.layout.blocks.len()));
+        measured.layout.blocks.push(block);
+        measured.layout.push_output(format, output);
+        measured.open = open;
+    }
+
+    /// Saves a complete measurement of a segment that is worth it.
+    fn save(&self, env: &Env<'_>) {
+        /// Smaller ones are measured at once anyway.
+        const WORTH_SAVING: u64 = 1024 * 1024;
+        let Some(sidecars) = &env.shared.sidecars else { return };
+        if !self.is_whole() {
+            return;
+        }
+        let Ok((file, len)) = self.segment.open() else { return };
+        let payload = {
+            let mut measured = self.write();
+            let complete = measured.ended.is_some_and(|ended| ended.len == len && !ended.damaged && ended.bound > self.last(&measured));
+            let spotless = !measured.layout.blocks.iter().any(Block::is_after_damage);
+            let blocks = measured.layout.blocks.len();
+            let columns = Format::ALL.iter().filter(|f| measured.layout.measured(**f) == blocks).count();
+            if len < WORTH_SAVING || !complete || !spotless || columns <= measured.saved_columns {
+                return;
+            }
+            measured.saved_columns = columns;
+            measured.layout.encode(len, |format| env.renderer.fingerprint(format))
+        };
+        if let Err(error) = sidecars.save(&file, &self.kind(env), &payload) {
+            tracing::debug!(file = %self.segment.path.display(), %error, "a measurement could not be saved");
+        }
+    }
+
+    fn last(&self, measured: &Measured) -> Offset {
+        measured.layout.blocks.last().map_or(self.start.expected, Block::last)
+    }
+
+    /// The name under which it is saved: under `read_committed` it depends on what was aborted.
+    fn kind(&self, env: &Env<'_>) -> String {
+        match env.decided {
+            None => "all".to_owned(),
+            Some(decided) => {
+                let aborted = decided.aborted_between(self.segment.lower, self.segment.below());
+                let mut bytes = env.bound().min(self.segment.below()).0.to_be_bytes().to_vec();
+                for txn in aborted {
+                    for number in [txn.producer.0, txn.first.0, txn.last.0] {
+                        bytes.extend_from_slice(&number.to_be_bytes());
+                    }
+                }
+                format!("committed-{:08x}", crc32c::crc32c(&bytes))
+            }
+        }
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Measured> {
+        self.measured.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Measured> {
+        self.measured.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The end of what is measured, while it moves on.
+struct Frontier<'a> {
+    run: &'a Run,
+    format: Format,
+    /// The block that batches are added to.
+    building: Option<Building>,
+    /// Whether bytes before the next batch were not readable.
+    after_damage: bool,
+}
+
+impl Frontier<'_> {
+    /// Adds batches until a step's worth was read or the end is met. Where the next one is looked for, and, if the end
+    /// was met, whether it is damaged.
+    fn advance<F: files::ReadAt>(
+        mut self,
+        env: &Env<'_>,
+        mut scanner: Scanner<F>,
+        workspace: &mut Workspace,
+    ) -> Result<(Self, Start, Option<bool>), LogError> {
+        let segment = &self.run.segment;
+        let stop = scanner.at().position.plus(STEP_BYTES);
+        loop {
+            let at = scanner.at();
+            match scanner.step().map_err(|error| segment.error(error))? {
+                Step::Batch { batch, .. } if batch.header.last_offset >= env.bound() => {
+                    return Ok((self, at, Some(false)));
+                }
+                Step::Batch { position, batch } => {
+                    let closed = self.add_batch(env, &batch, position, workspace);
+                    if closed && position >= stop {
+                        return Ok((self, scanner.at(), None));
+                    }
+                }
+                Step::Damage(damage) => {
+                    env.problems.note_damage(segment, &damage);
+                    self.close_before_damage();
+                }
+                Step::End(tail) => {
+                    env.problems.note_tail(segment, &tail);
+                    let damaged = !segment.is_active() && matches!(tail, Tail::Torn(_) | Tail::Bad(_));
+                    return Ok((self, at, Some(damaged)));
+                }
+            }
+        }
+    }
+
+    /// Adds a batch to the block, or begins another with it; whether it did.
+    fn add_batch(&mut self, env: &Env<'_>, batch: &Batch<'_>, position: Position, workspace: &mut Workspace) -> bool {
+        let len = batch.bytes.len() as u64;
+        let first = batch.header.base_offset.unwrap_or(batch.header.last_offset);
+        let totals = match self.totals(env, batch, position, workspace) {
+            Ok(totals) => totals,
+            Err(error) => {
+                env.problems.note_records(&self.run.segment, position, len, first, error);
+                self.close_before_damage();
+                return false;
+            }
+        };
+        match &mut self.building {
+            Some(block) if block.fits(&totals) => {
+                block.add(&totals);
+                false
+            }
+            _ => {
+                let full = self.building.replace(Building::new(totals, self.after_damage));
+                self.after_damage = false;
+                self.run.push(self.format, full.as_ref(), false);
+                full.is_some()
+            }
+        }
+    }
+
+    fn close_before_damage(&mut self) {
+        self.run.push(self.format, self.building.take().as_ref(), false);
+        self.after_damage = true;
+    }
+
+    fn totals(
+        &self,
+        env: &Env<'_>,
+        batch: &Batch<'_>,
+        position: Position,
+        workspace: &mut Workspace,
+    ) -> Result<BatchTotals, BatchError> {
+        let span = (position, position.plus(batch.bytes.len() as u64));
+        let first = batch.header.base_offset.unwrap_or(batch.header.last_offset);
+        let mut totals = BatchTotals::new(span, (first, batch.header.last_offset));
+        if !env.is_visible(batch) {
+            return Ok(totals);
+        }
+        let Workspace { decoder, scratch, .. } = workspace;
+        for record in batch.records(decoder, &self.run.segment.limits())? {
+            let record = record?;
+            totals.add(&record, env.renderer.measure(self.format, &record, scratch));
+        }
+        Ok(totals)
+    }
+}
+
+fn placed(layout: &Layout, format: Format, index: usize) -> Option<Placed> {
+    let block = *layout.blocks.get(index)?;
+    let start = layout.output_before(format, index);
+    Some(Placed { block, start, end: layout.output_before(format, index + 1) })
+}

@@ -1,0 +1,261 @@
+//! A range of a partition's records as the bytes of one file.
+//!
+//! The file is what the records render to, one after another: part by part, each part a stretch of one segment's run. The
+//! first part may skip some of its run, the last may end before it.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::log::LogError;
+use crate::log::partition::Partition;
+use crate::units::Offset;
+use crate::view::format::Format;
+use crate::view::partition_view::{PartitionView, ViewError};
+use crate::view::run::{Env, Goal, Placed, Run};
+
+/// The records from one offset on, to another or to the log's end, in one format.
+#[derive(Debug)]
+pub struct Selection {
+    view: Arc<PartitionView>,
+    committed: bool,
+    format: Format,
+    start: Offset,
+    end: Option<Offset>,
+    parts: Mutex<Vec<Arc<Part>>>,
+}
+
+/// A stretch of one run.
+#[derive(Debug)]
+struct Part {
+    run: Arc<Run>,
+    /// Bytes of the run's output before the selection's start.
+    skip: OnceLock<u64>,
+    /// Bytes of the run's output before the selection's end, once known; for a selection that ends.
+    cut: OnceLock<u64>,
+    /// The part's length, once it can't change.
+    sealed_len: OnceLock<u64>,
+}
+
+/// How much may be measured for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// This many source bytes.
+    Bytes(u64),
+    /// Whatever it takes.
+    All,
+}
+
+impl Selection {
+    /// The records of `view` from `start` to `end` (exclusive), or to the log's end as it grows.
+    pub fn new(view: Arc<PartitionView>, committed: bool, format: Format, start: Offset, end: Option<Offset>) -> Self {
+        Self { view, committed, format, start, end, parts: Mutex::default() }
+    }
+
+    /// The size in bytes; `None` when that costs more than `effort`.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn size(&self, effort: Effort) -> Result<Option<u64>, ViewError> {
+        self.view.with_env(self.committed, |env| {
+            let mut left = match effort {
+                Effort::Bytes(bytes) => bytes,
+                Effort::All => u64::MAX,
+            };
+            let mut total = 0;
+            for index in 0.. {
+                let Some(part) = self.part(env, index)? else { break };
+                if let Some(len) = part.sealed_len.get() {
+                    total += len;
+                    continue;
+                }
+                let goal = self.goal(&part);
+                let cost = part.run.cost(env, self.format, goal);
+                if cost > left {
+                    return Ok(None);
+                }
+                left -= cost;
+                part.run.extend(env, self.format, goal)?;
+                total += self.part_len(env, &part)?;
+                if self.ends_in(&part) {
+                    break;
+                }
+            }
+            Ok(Some(total))
+        })
+    }
+
+    /// Reads up to `len` bytes at `at` into `out`; fewer only at the end.
+    ///
+    /// # Errors
+    /// Those of reading; [`ViewError::Damaged`] where the mount asks for that.
+    pub fn read(&self, at: u64, len: usize, out: &mut Vec<u8>) -> Result<(), ViewError> {
+        self.view.with_env(self.committed, |env| {
+            let goal = out.len().saturating_add(len);
+            let mut part_start = 0;
+            let mut index = 0;
+            while out.len() < goal {
+                let Some(part) = self.part(env, index)? else { break };
+                let known = part.sealed_len.get().copied();
+                let next = at + (out.len() + len - goal) as u64;
+                if known.is_none_or(|known| part_start + known > next) {
+                    let done = self.read_part(env, &part, next - part_start, goal, out)?;
+                    if done == PartRead::Full {
+                        break;
+                    }
+                }
+                part_start += self.part_len(env, &part)?;
+                index += 1;
+            }
+            Ok(())
+        })
+    }
+
+    /// Reads from byte `at` of a part until `out` has `goal` bytes or the part ends.
+    fn read_part(
+        &self,
+        env: &Env<'_>,
+        part: &Part,
+        at: u64,
+        goal: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<PartRead, ViewError> {
+        let (run, format) = (&part.run, self.format);
+        let begun = out.len();
+        let mut at = at + self.skip(env, part)?;
+        while out.len() < goal {
+            run.extend(env, format, Goal::Byte(at))?;
+            let Some(placed) = run.at_output(format, at) else {
+                if self.view.scope.fail_on_damage && run.ends_damaged() {
+                    return if out.len() > begun { Ok(PartRead::Full) } else { Err(damaged(run, run.segment.below())) };
+                }
+                return Ok(PartRead::Ended);
+            };
+            if self.fails_before(&placed, at) {
+                return if out.is_empty() { Err(damaged(run, placed.block.base())) } else { Ok(PartRead::Full) };
+            }
+            let end = self.end_in_block(env, part, &placed)?;
+            if at >= end {
+                return Ok(PartRead::Ended);
+            }
+            let block = run.render(env, format, &placed)?;
+            let from = to_index(at - placed.start);
+            let to = to_index(end - placed.start).min(from.saturating_add(goal - out.len()));
+            let bytes = block.get(from..to).unwrap_or_default();
+            if bytes.is_empty() {
+                return Ok(PartRead::Ended);
+            }
+            out.extend_from_slice(bytes);
+            at += bytes.len() as u64;
+        }
+        Ok(PartRead::Full)
+    }
+
+    /// Whether a read at `at` must fail because damage lies right before this block, within the selection.
+    fn fails_before(&self, placed: &Placed, at: u64) -> bool {
+        self.view.scope.fail_on_damage
+            && placed.block.is_after_damage()
+            && at == placed.start
+            && self.start < placed.block.base()
+    }
+
+    /// Where the selection ends within a block's output, which is the block's end for all blocks but the last.
+    fn end_in_block(&self, env: &Env<'_>, part: &Part, placed: &Placed) -> Result<u64, LogError> {
+        let end = self.current_end();
+        if placed.block.last() < end {
+            return Ok(placed.end);
+        }
+        Ok(self.cut(env, part, end)?.min(placed.end))
+    }
+
+    fn cut(&self, env: &Env<'_>, part: &Part, end: Offset) -> Result<u64, LogError> {
+        if self.end != Some(end) {
+            // The high watermark moves: what lies before it is asked for again each time.
+            return part.run.output_before(env, self.format, end);
+        }
+        if let Some(cut) = part.cut.get() {
+            return Ok(*cut);
+        }
+        let cut = part.run.output_before(env, self.format, end)?;
+        Ok(*part.cut.get_or_init(|| cut))
+    }
+
+    /// The part's length as far as its run is measured.
+    fn part_len(&self, env: &Env<'_>, part: &Part) -> Result<u64, LogError> {
+        if let Some(len) = part.sealed_len.get() {
+            return Ok(*len);
+        }
+        let end = self.current_end();
+        let reaches_end = part.run.at_offset(self.format, end).is_some();
+        let output = if reaches_end { self.cut(env, part, end)? } else { part.run.output(self.format) };
+        let len = output.saturating_sub(self.skip(env, part)?);
+        if !part.run.segment.is_active() && !reaches_end && part.run.is_complete(env, self.format) {
+            return Ok(*part.sealed_len.get_or_init(|| len));
+        }
+        Ok(len)
+    }
+
+    fn skip(&self, env: &Env<'_>, part: &Part) -> Result<u64, LogError> {
+        if let Some(skip) = part.skip.get() {
+            return Ok(*skip);
+        }
+        part.run.extend(env, self.format, Goal::Offset(self.start))?;
+        let skip = part.run.output_before(env, self.format, self.start)?;
+        Ok(*part.skip.get_or_init(|| skip))
+    }
+
+    /// Where the selection ends for now.
+    fn current_end(&self) -> Offset {
+        self.end.unwrap_or(Offset(i64::MAX)).min(self.view.limit())
+    }
+
+    fn goal(&self, part: &Part) -> Goal {
+        if self.ends_in(part) { Goal::Offset(self.current_end()) } else { Goal::End }
+    }
+
+    fn ends_in(&self, part: &Part) -> bool {
+        self.current_end() <= part.run.segment.below() && self.current_end() != Offset(i64::MAX)
+    }
+
+    /// Part number `index`; `None` behind the last one that there is now.
+    fn part(&self, env: &Env<'_>, index: usize) -> Result<Option<Arc<Part>>, LogError> {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(part) = parts.get(index) {
+            return Ok(Some(part.clone()));
+        }
+        let segments = self.view.partition.segments()?;
+        let next = match parts.last() {
+            None => Partition::floor(&segments, self.start),
+            Some(last) => segments.partition_point(|segment| segment.base <= last.run.segment.base),
+        };
+        let Some(segment) = segments.get(next).filter(|segment| segment.lower < self.current_end()) else {
+            return Ok(None);
+        };
+        let part = if parts.is_empty() {
+            let run = self.view.run_near(env, segment, self.format, self.start)?;
+            Part { run, skip: OnceLock::new(), cut: OnceLock::new(), sealed_len: OnceLock::new() }
+        } else {
+            let run = self.view.run(env, segment);
+            Part { run, skip: OnceLock::from(0), cut: OnceLock::new(), sealed_len: OnceLock::new() }
+        };
+        let part = Arc::new(part);
+        parts.push(part.clone());
+        Ok(Some(part))
+    }
+}
+
+/// How a part was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PartRead {
+    /// As much as was wanted, or all that may be given now.
+    Full,
+    /// To its end.
+    Ended,
+}
+
+fn damaged(run: &Run, offset: Offset) -> ViewError {
+    let name = run.segment.path.file_name().unwrap_or_default();
+    ViewError::Damaged { file: name.to_string_lossy().into_owned(), offset }
+}
+
+fn to_index(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
