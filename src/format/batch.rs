@@ -1,14 +1,47 @@
-//! One entry of a `.log` file, of any magic: its header, its checksum and its records.
+//! One entry of a `.log` file, of any magic: its header and its checksum.
+//!
+//! Every entry starts alike; the rest of a magic 2 header (KIP-98) follows. All numbers are big-endian.
+//!
+//! | at | bytes | magic 2 | magic 0 and 1 |
+//! |---|---|---|---|
+//! | 0 | 8 | base offset | offset; of a compressed set the last one |
+//! | 8 | 4 | size: bytes after this field | the same |
+//! | 12 | 4 | leader epoch | CRC-32 of all that follows |
+//! | 16 | 1 | magic | magic |
+//! | 17 | 4 | CRC-32C of all that follows | see [`message_set`](crate::format::message_set) |
+//! | 21 | 2 | attributes: codec, timestamp type (8), transactional (16), control (32), delete horizon (64) | |
+//! | 23 | 4 | last offset delta | |
+//! | 27 | 8 | base timestamp, or delete horizon (KIP-534) | |
+//! | 35 | 8 | max timestamp | |
+//! | 43 | 8 | producer id | |
+//! | 51 | 2 | producer epoch | |
+//! | 53 | 4 | base sequence | |
+//! | 57 | 4 | count of records | |
+//!
+//! In magic 2 the first 21 bytes are outside the checksum: damage there shows only where it contradicts something.
 
-use crate::format::record::{Record, TimestampType};
+use std::fmt;
+
+use zerocopy::byteorder::big_endian::{I16, I32, I64, U32};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+
+pub use crate::format::compression::Decoder;
+pub use crate::format::error::{BatchError, RecordFault};
+use crate::format::message_set;
+use crate::format::record::TimestampType;
+pub use crate::format::records::Records;
 use crate::units::{LeaderEpoch, Offset, ProducerId, Timestamp};
 
 /// Bytes at the start of every entry that mean the same in all magics: offset, size, (CRC or epoch), magic.
 pub const PREFIX_LEN: usize = 17;
 /// Bytes before the part that `size` counts.
 pub const SIZE_OVERHEAD: usize = 12;
-/// Bytes of the header of magic 2.
+/// Bytes of the header of magic 2, the longest of all.
 pub const HEADER_V2_LEN: usize = 61;
+/// The smallest `size` of any magic.
+pub const MIN_SIZE: i32 = 14;
+/// The smallest record of magic 2: seven fields of a byte each.
+pub(super) const MIN_RECORD_LEN: usize = 7;
 
 /// How much memory one batch may cost; both far above what a broker accepts (1 MiB by default, KIP-1030).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +50,12 @@ pub struct Limits {
     pub max_batch_bytes: usize,
     /// The largest size of its records once decompressed, in bytes.
     pub max_decoded_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_batch_bytes: 256 << 20, max_decoded_bytes: 512 << 20 }
+    }
 }
 
 /// The codec of a batch (attribute bits 0 to 2).
@@ -34,6 +73,37 @@ pub enum Codec {
     Zstd,
 }
 
+impl Codec {
+    /// The codec in the attributes of a batch of this magic.
+    pub(super) fn of(magic: u8, attributes: u8) -> Result<Self, BatchError> {
+        match attributes & 0x07 {
+            0 => Ok(Self::None),
+            1 => Ok(Self::Gzip),
+            2 => Ok(Self::Snappy),
+            3 => Ok(Self::Lz4),
+            4 if magic == 2 => Ok(Self::Zstd),
+            got => Err(BatchError::Codec { magic, got }),
+        }
+    }
+
+    /// Kafka's name for it, as in `compression.type`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Gzip => "gzip",
+            Self::Snappy => "snappy",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+        }
+    }
+}
+
+impl fmt::Display for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// The first 17 bytes of an entry, unchecked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prefix {
@@ -45,15 +115,32 @@ pub struct Prefix {
     pub magic: i8,
 }
 
+#[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawPrefix {
+    offset: I64,
+    size: I32,
+    crc_or_epoch: [u8; 4],
+    magic: i8,
+}
+
+const _: () = assert!(size_of::<RawPrefix>() == PREFIX_LEN);
+
 impl Prefix {
     /// Reads a prefix; `None` when there are fewer than 17 bytes.
-    pub fn read(_bytes: &[u8]) -> Option<Self> {
-        None
+    #[inline]
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let (raw, _) = RawPrefix::ref_from_prefix(bytes).ok()?;
+        Some(Self { offset: Offset(raw.offset.get()), size: raw.size.get(), magic: raw.magic })
     }
 
     /// The whole entry's length in bytes, `None` when the claimed size can't be one (less than 14).
+    #[inline]
     pub fn entry_len(&self) -> Option<usize> {
-        None
+        if self.size < MIN_SIZE {
+            return None;
+        }
+        usize::try_from(self.size).ok()?.checked_add(SIZE_OVERHEAD)
     }
 }
 
@@ -68,7 +155,7 @@ pub struct Header {
     pub last_offset: Offset,
     /// The leader's epoch; `None` below magic 2, or when it is -1.
     pub leader_epoch: Option<LeaderEpoch>,
-    /// The checksum, as stored and as found right.
+    /// The checksum, as stored; in a parsed [`Batch`] also found right.
     pub crc: u32,
     /// The codec.
     pub codec: Codec,
@@ -94,6 +181,110 @@ pub struct Header {
     pub record_count: Option<u32>,
 }
 
+#[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawHeader {
+    base_offset: I64,
+    size: I32,
+    leader_epoch: I32,
+    magic: i8,
+    crc: U32,
+    attributes_high: u8,
+    attributes: u8,
+    last_offset_delta: I32,
+    base_timestamp: I64,
+    max_timestamp: I64,
+    producer_id: I64,
+    producer_epoch: I16,
+    base_sequence: I32,
+    record_count: I32,
+}
+
+const _: () = assert!(size_of::<RawHeader>() == HEADER_V2_LEN);
+
+/// The smallest `size` of an entry of magic 2: a header and no records.
+const MIN_SIZE_V2: i32 = 49;
+
+impl Header {
+    /// Reads and checks a header alone; the checksum isn't computed, and only the first [`HEADER_V2_LEN`] bytes of the
+    /// entry (all of it when it is shorter) need be there.
+    ///
+    /// # Errors
+    /// What is wrong with the header.
+    pub fn peek(bytes: &[u8]) -> Result<Self, BatchError> {
+        let prefix =
+            Prefix::read(bytes).ok_or(BatchError::Short { expected: PREFIX_LEN, got: bytes.len() })?;
+        if prefix.size < MIN_SIZE {
+            return Err(BatchError::Size { expected: MIN_SIZE, got: prefix.size });
+        }
+        match prefix.magic {
+            0 | 1 => message_set::peek(prefix, bytes),
+            2 => Self::peek_v2(bytes),
+            got => Err(BatchError::Magic { got }),
+        }
+    }
+
+    fn peek_v2(bytes: &[u8]) -> Result<Self, BatchError> {
+        let (raw, _) = RawHeader::ref_from_prefix(bytes)
+            .map_err(|_| BatchError::Short { expected: HEADER_V2_LEN, got: bytes.len() })?;
+        let codec = Codec::of(2, raw.attributes)?;
+        let record_count = raw.checked_record_count(codec)?;
+        Ok(Self {
+            magic: 2,
+            base_offset: Some(Offset(raw.base_offset.get())),
+            last_offset: raw.checked_last_offset()?,
+            leader_epoch: Some(LeaderEpoch(raw.leader_epoch.get())).filter(|epoch| epoch.0 != -1),
+            crc: raw.crc.get(),
+            codec,
+            timestamp_type: match raw.attributes & 0x08 {
+                0 => TimestampType::CreateTime,
+                _ => TimestampType::LogAppendTime,
+            },
+            base_timestamp: Timestamp(raw.base_timestamp.get()),
+            max_timestamp: Timestamp(raw.max_timestamp.get()),
+            producer_id: Some(ProducerId(raw.producer_id.get())).filter(|id| id.0 != -1),
+            producer_epoch: raw.producer_epoch.get(),
+            base_sequence: raw.base_sequence.get(),
+            is_transactional: raw.attributes & 0x10 != 0,
+            is_control: raw.attributes & 0x20 != 0,
+            has_delete_horizon: raw.attributes & 0x40 != 0,
+            record_count: Some(record_count),
+        })
+    }
+}
+
+impl RawHeader {
+    fn checked_last_offset(&self) -> Result<Offset, BatchError> {
+        let (base, delta) = (self.base_offset.get(), self.last_offset_delta.get());
+        if base < 0 {
+            return Err(BatchError::NegativeOffset { got: base });
+        }
+        match base.checked_add(i64::from(delta)) {
+            Some(last) if delta >= 0 => Ok(Offset(last)),
+            _ => Err(BatchError::LastOffsetDelta { base: Offset(base), got: delta }),
+        }
+    }
+
+    /// The count of records, if so many can be in a batch of this size; a codec's payload must be decoded to tell.
+    fn checked_record_count(&self, codec: Codec) -> Result<u32, BatchError> {
+        let size = self.size.get();
+        if size < MIN_SIZE_V2 {
+            return Err(BatchError::Size { expected: MIN_SIZE_V2, got: size });
+        }
+        let got = self.record_count.get();
+        let payload = usize::try_from(size.saturating_sub(MIN_SIZE_V2)).unwrap_or(0);
+        match u32::try_from(got) {
+            Ok(count) if codec != Codec::None || fits(count, payload) => Ok(count),
+            _ => Err(BatchError::RecordCount { got, most: payload / MIN_RECORD_LEN }),
+        }
+    }
+}
+
+/// Whether `count` records can be in so many bytes.
+pub(super) fn fits(count: u32, payload_len: usize) -> bool {
+    usize::try_from(count).is_ok_and(|count| count <= payload_len / MIN_RECORD_LEN)
+}
+
 /// A whole entry whose length, magic and checksum are right.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch<'a> {
@@ -103,57 +294,177 @@ pub struct Batch<'a> {
     pub header: Header,
 }
 
-/// Why bytes are not a batch, or a batch has no readable records.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BatchError {
-    /// The stored checksum isn't that of the bytes.
-    #[error("checksum is {got:#010x}, the batch says {expected:#010x}")]
-    Checksum {
-        /// As stored.
-        expected: u32,
-        /// As computed.
-        got: u32,
-    },
-}
-
-/// Buffers and contexts that decoding reuses; one decoder serves one thread.
-#[derive(Debug, Default)]
-pub struct Decoder {
-    /// The records of the last batch, decompressed.
-    buffer: Vec<u8>,
-}
-
 impl<'a> Batch<'a> {
-    /// Checks one entry: length, magic, codec, counts and checksum.
+    /// Checks one entry: length, magic, codec, counts and checksum. Bytes after its end are left alone.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn parse(_bytes: &'a [u8]) -> Result<Self, BatchError> {
-        Err(BatchError::Checksum { expected: 0, got: 0 })
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, BatchError> {
+        let batch = Self::peek(bytes)?;
+        let (expected, got) = (batch.header.crc, batch.checksum());
+        if expected == got { Ok(batch) } else { Err(BatchError::Checksum { expected, got }) }
+    }
+
+    /// Checks one entry as [`Batch::parse`] does, but for the checksum: nothing that comes from it can be relied on.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn peek(bytes: &'a [u8]) -> Result<Self, BatchError> {
+        let header = Header::peek(bytes)?;
+        let expected = Prefix::read(bytes).and_then(|prefix| prefix.entry_len()).unwrap_or(usize::MAX);
+        let bytes = bytes.get(..expected).ok_or(BatchError::Truncated { expected, got: bytes.len() })?;
+        Ok(Self { bytes, header })
+    }
+
+    /// The checksum of the bytes, computed: CRC-32C in magic 2, CRC-32 before.
+    pub fn checksum(&self) -> u32 {
+        match self.header.magic {
+            2 => crc32c::crc32c(self.bytes.get(21..).unwrap_or_default()),
+            _ => crc32fast::hash(self.bytes.get(16..).unwrap_or_default()),
+        }
     }
 
     /// The batch's records, decompressed into `decoder`'s buffer where they are compressed.
     ///
     /// # Errors
     /// The codec's, or that a limit was reached.
-    pub fn records<'s>(&'s self, decoder: &'s mut Decoder, _limits: &Limits) -> Result<Records<'s>, BatchError> {
-        decoder.buffer.clear();
-        Ok(Records { _bytes: &decoder.buffer })
+    pub fn records<'s>(
+        &'s self,
+        decoder: &'s mut Decoder,
+        limits: &Limits,
+    ) -> Result<Records<'s>, BatchError> {
+        Records::decode(self, decoder, limits)
     }
 }
 
-/// The records of one batch in order; control records too. After an error it ends.
-#[derive(Debug)]
-pub struct Records<'s> {
-    /// What is left.
-    _bytes: &'s [u8],
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::testing::{hex, owned};
 
-impl<'s> Iterator for Records<'s> {
-    type Item = Result<Record<'s>, BatchError>;
+    const TWO_RECORDS: &str = "00000000000000050000004400000003025c40b3f900000000000100000000000003e8\
+        00000000000003eaffffffffffffffffffffffffffff0000000210000000026b02760012000402010102026801";
+    const COMMIT: &str = "000000000000000a000000420000000002809eb1b300300000000000000000000003e8\
+        00000000000003e8000000000000002a0001ffffffff000000012000000008000000010c00000000000700";
+    const EMPTY: &str = "0000000000000014000000310000000002802007f0000000000004ffffffffffffffff\
+        00000000000003e8000000000000002a00010000000000000000";
+    const MAGIC_0: &str = "0000000000000007000000101fecd70a0000000000016b0000000176";
+    const MAGIC_1: &str = "00000000000000070000001709b66caa010000000000000003e8ffffffff0000000176";
 
-    fn next(&mut self) -> Option<Self::Item> {
-        None
+    #[test]
+    fn two_records() {
+        let bytes = hex(TWO_RECORDS);
+        let batch = Batch::parse(&bytes).unwrap();
+        let header = batch.header;
+        assert_eq!((header.base_offset, header.last_offset), (Some(Offset(5)), Offset(6)));
+        assert_eq!((header.leader_epoch, header.producer_id), (Some(LeaderEpoch(3)), None));
+        assert_eq!((header.max_timestamp, header.record_count), (Timestamp(1002), Some(2)));
+        let mut decoder = Decoder::default();
+        let records: Vec<_> =
+            batch.records(&mut decoder, &Limits::default()).unwrap().map(Result::unwrap).collect();
+        assert_eq!(owned(&records[0]), (5, 1000, Some(b"k".to_vec()), Some(b"v".to_vec()), vec![]));
+        assert_eq!(owned(&records[1]), (6, 1002, None, None, vec![(b"h".to_vec(), None)]));
+        assert_eq!(records.len(), 2);
+    }
+
+    #[test]
+    fn marker_and_empty_batch() {
+        let bytes = hex(COMMIT);
+        let batch = Batch::parse(&bytes).unwrap();
+        assert!(batch.header.is_control && batch.header.is_transactional);
+        assert_eq!((batch.header.producer_id, batch.header.producer_epoch), (Some(ProducerId(42)), 1));
+        let mut decoder = Decoder::default();
+        let mut records = batch.records(&mut decoder, &Limits::default()).unwrap();
+        assert_eq!(records.next().unwrap().unwrap().key, Some(&[0, 0, 0, 1][..]));
+        assert!(records.next().is_none());
+
+        let bytes = hex(EMPTY);
+        let batch = Batch::parse(&bytes).unwrap();
+        assert_eq!((batch.header.last_offset, batch.header.record_count), (Offset(24), Some(0)));
+        assert!(batch.records(&mut decoder, &Limits::default()).unwrap().next().is_none());
+    }
+
+    #[test]
+    fn single_messages() {
+        let mut decoder = Decoder::default();
+        for (text, key, timestamp) in [(MAGIC_0, Some(b"k".to_vec()), -1), (MAGIC_1, None, 1000)] {
+            let bytes = hex(text);
+            let batch = Batch::parse(&bytes).unwrap();
+            assert_eq!(batch.header.base_offset, Some(Offset(7)));
+            let mut records = batch.records(&mut decoder, &Limits::default()).unwrap();
+            let record = records.next().unwrap().unwrap();
+            assert_eq!(owned(&record), (7, timestamp, key, Some(b"v".to_vec()), vec![]));
+            assert_eq!(records.message().unwrap().crc, batch.header.crc);
+            assert!(records.next().is_none());
+        }
+    }
+
+    /// The checksum finds every flipped bit of magic 2 behind the first 21 bytes, and of magic 0 and 1 behind 12.
+    #[test]
+    fn every_flipped_bit() {
+        let mut decoder = Decoder::default();
+        for (text, protected) in [(TWO_RECORDS, 21), (COMMIT, 21), (EMPTY, 21), (MAGIC_0, 12), (MAGIC_1, 12)]
+        {
+            let sound = hex(text);
+            for (at, bit) in (0..sound.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+                let mut bytes = sound.clone();
+                bytes[at] ^= 1 << bit;
+                let parsed = Batch::parse(&bytes);
+                assert!(at < protected || parsed.is_err(), "byte {at}, bit {bit}");
+                if let Ok(batch) = Batch::peek(&bytes)
+                    && let Ok(records) = batch.records(&mut decoder, &Limits::default())
+                {
+                    assert!(records.count() <= 3);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_cut() {
+        for text in [TWO_RECORDS, COMMIT, EMPTY, MAGIC_0, MAGIC_1] {
+            let bytes = hex(text);
+            for len in 0..bytes.len() {
+                let error = Batch::parse(&bytes[..len]).unwrap_err();
+                assert!(matches!(error, BatchError::Short { .. } | BatchError::Truncated { .. }), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_after_the_entry_are_left_alone() {
+        let mut bytes = hex(MAGIC_0);
+        let len = bytes.len();
+        bytes.extend_from_slice(&[1, 2, 3]);
+        assert_eq!(Batch::parse(&bytes).unwrap().bytes.len(), len);
+    }
+
+    /// Each field that contradicts the rest has an error of its own, before the checksum is computed.
+    #[test]
+    fn impossible_headers() {
+        let patched = |at: usize, value: &[u8]| {
+            let mut bytes = hex(TWO_RECORDS);
+            bytes[at..at + value.len()].copy_from_slice(value);
+            Header::peek(&bytes).unwrap_err()
+        };
+        let base = Offset(5);
+        assert_eq!(patched(0, &[0xff; 8]), BatchError::NegativeOffset { got: -1 });
+        assert_eq!(patched(8, &[0; 4]), BatchError::Size { expected: 14, got: 0 });
+        assert_eq!(patched(8, &48_i32.to_be_bytes()), BatchError::Size { expected: 49, got: 48 });
+        assert_eq!(patched(16, &[3]), BatchError::Magic { got: 3 });
+        assert_eq!(patched(16, &[0xff]), BatchError::Magic { got: -1 });
+        assert_eq!(patched(22, &[5]), BatchError::Codec { magic: 2, got: 5 });
+        assert_eq!(patched(23, &[0xff; 4]), BatchError::LastOffsetDelta { base, got: -1 });
+        assert_eq!(patched(57, &[0xff; 4]), BatchError::RecordCount { got: -1, most: 2 });
+        assert_eq!(patched(57, &3_i32.to_be_bytes()), BatchError::RecordCount { got: 3, most: 2 });
+        let far = i64::MAX.to_be_bytes();
+        assert!(matches!(patched(0, &far), BatchError::LastOffsetDelta { got: 1, .. }));
+    }
+
+    #[test]
+    fn zstd_is_no_codec_of_magic_1() {
+        let mut bytes = hex(MAGIC_1);
+        bytes[17] = 4;
+        assert_eq!(Header::peek(&bytes).unwrap_err(), BatchError::Codec { magic: 1, got: 4 });
     }
 }

@@ -1,7 +1,7 @@
 //! Kafka's storage format: bytes in, borrowed values out.
 //!
 //! No files, no clocks, no logging. No function here panics on any input, and none allocates more than
-//! [`Limits`] allow.
+//! [`Limits`](batch::Limits) allow.
 //!
 //! | module | what |
 //! |---|---|
@@ -16,5 +16,24 @@
 //! | [`properties`] | `meta.properties`, `server.properties`, `partition.metadata` |
 //! | [`names`] | names of directories and files |
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::as_conversions
+    )
+)]
+
 pub mod batch;
+pub mod compression;
+pub mod message_set;
 pub mod record;
+
+mod cursor;
+mod error;
+mod records;
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,180 @@
+//! Reads numbers and slices off the front of a byte slice; the variable layouts are parsed with it.
+//!
+//! Varints are zigzag LEB128, as in Protocol Buffers. Encodings longer than necessary are accepted, as Kafka does.
+
+use crate::format::error::RecordFault;
+
+/// What is left to read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cursor<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    /// The bytes not read yet.
+    pub(super) const fn rest(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The next `len` bytes.
+    #[inline]
+    pub(super) fn take(&mut self, len: usize) -> Result<&'a [u8], RecordFault> {
+        let (taken, rest) = self.bytes.split_at_checked(len).ok_or(RecordFault::Cut)?;
+        self.bytes = rest;
+        Ok(taken)
+    }
+
+    #[inline]
+    fn chunk<const N: usize>(&mut self) -> Result<[u8; N], RecordFault> {
+        let (taken, rest) = self.bytes.split_first_chunk().ok_or(RecordFault::Cut)?;
+        self.bytes = rest;
+        Ok(*taken)
+    }
+
+    #[inline]
+    pub(super) fn u8(&mut self) -> Result<u8, RecordFault> {
+        self.chunk().map(u8::from_be_bytes)
+    }
+
+    pub(super) fn i16(&mut self) -> Result<i16, RecordFault> {
+        self.chunk().map(i16::from_be_bytes)
+    }
+
+    pub(super) fn i32(&mut self) -> Result<i32, RecordFault> {
+        self.chunk().map(i32::from_be_bytes)
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32, RecordFault> {
+        self.chunk().map(u32::from_be_bytes)
+    }
+
+    pub(super) fn i64(&mut self) -> Result<i64, RecordFault> {
+        self.chunk().map(i64::from_be_bytes)
+    }
+
+    /// Bytes with an i32 for their length; a negative length is null.
+    pub(super) fn nullable_bytes(&mut self) -> Result<Option<&'a [u8]>, RecordFault> {
+        let len = self.i32()?;
+        self.nullable(len)
+    }
+
+    /// Bytes with a varint for their length; a negative length is null.
+    #[inline]
+    pub(super) fn nullable_varint_bytes(&mut self) -> Result<Option<&'a [u8]>, RecordFault> {
+        let len = self.varint()?;
+        self.nullable(len)
+    }
+
+    #[inline]
+    fn nullable(&mut self, len: i32) -> Result<Option<&'a [u8]>, RecordFault> {
+        match usize::try_from(len) {
+            Ok(len) => self.take(len).map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// A 32-bit varint.
+    #[inline]
+    pub(super) fn varint(&mut self) -> Result<i32, RecordFault> {
+        if let Some((&byte, rest)) = self.bytes.split_first()
+            && byte < 0x80
+        {
+            self.bytes = rest;
+            return Ok(unzigzag32(u32::from(byte)));
+        }
+        self.long_varint()
+    }
+
+    /// A 64-bit varint.
+    #[inline]
+    pub(super) fn varlong(&mut self) -> Result<i64, RecordFault> {
+        if let Some((&byte, rest)) = self.bytes.split_first()
+            && byte < 0x80
+        {
+            self.bytes = rest;
+            return Ok(unzigzag64(u64::from(byte)));
+        }
+        self.long_varlong()
+    }
+
+    fn long_varint(&mut self) -> Result<i32, RecordFault> {
+        let mut value = 0_u32;
+        for shift in [0, 7, 14, 21, 28] {
+            let byte = self.u8()?;
+            value |= u32::from(byte & 0x7f).wrapping_shl(shift);
+            if byte < 0x80 {
+                return Ok(unzigzag32(value));
+            }
+        }
+        Err(RecordFault::Varint)
+    }
+
+    fn long_varlong(&mut self) -> Result<i64, RecordFault> {
+        let mut value = 0_u64;
+        for shift in [0, 7, 14, 21, 28, 35, 42, 49, 56, 63] {
+            let byte = self.u8()?;
+            value |= u64::from(byte & 0x7f).wrapping_shl(shift);
+            if byte < 0x80 {
+                return Ok(unzigzag64(value));
+            }
+        }
+        Err(RecordFault::Varint)
+    }
+}
+
+#[inline]
+const fn unzigzag32(value: u32) -> i32 {
+    (value >> 1).cast_signed() ^ (value & 1).cast_signed().wrapping_neg()
+}
+
+#[inline]
+const fn unzigzag64(value: u64) -> i64 {
+    (value >> 1).cast_signed() ^ (value & 1).cast_signed().wrapping_neg()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_of_every_length() {
+        for (bytes, expected) in [
+            (&[0x00][..], 0),
+            (&[0x01], -1),
+            (&[0x02], 1),
+            (&[0x7f], -64),
+            (&[0x80, 0x01], 64),
+            (&[0xfe, 0xff, 0xff, 0xff, 0x0f], i32::MAX),
+            (&[0xff, 0xff, 0xff, 0xff, 0x0f], i32::MIN),
+            (&[0x82, 0x80, 0x80, 0x80, 0x00], 1),
+        ] {
+            let mut cursor = Cursor::new(bytes);
+            assert_eq!(cursor.varint(), Ok(expected), "{bytes:x?}");
+            assert!(cursor.rest().is_empty());
+            assert_eq!(Cursor::new(bytes).varlong(), Ok(i64::from(expected)), "{bytes:x?}");
+        }
+        let longest = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+        assert_eq!(Cursor::new(&longest).varlong(), Ok(i64::MIN));
+    }
+
+    #[test]
+    fn varints_too_long_or_cut() {
+        assert_eq!(Cursor::new(&[0x80; 5]).varint(), Err(RecordFault::Varint));
+        assert_eq!(Cursor::new(&[0x80; 10]).varlong(), Err(RecordFault::Varint));
+        assert_eq!(Cursor::new(&[0x80; 4]).varint(), Err(RecordFault::Cut));
+        assert_eq!(Cursor::new(&[0x80; 9]).varlong(), Err(RecordFault::Cut));
+        assert_eq!(Cursor::new(&[]).varint(), Err(RecordFault::Cut));
+    }
+
+    #[test]
+    fn lengths_are_checked() {
+        assert_eq!(Cursor::new(&[0xff, 0xff, 0xff, 0xff]).nullable_bytes(), Ok(None));
+        assert_eq!(Cursor::new(&[0, 0, 0, 0]).nullable_bytes(), Ok(Some(&[][..])));
+        assert_eq!(Cursor::new(&[0, 0, 0, 2, 7]).nullable_bytes(), Err(RecordFault::Cut));
+        assert_eq!(Cursor::new(&[4, 7]).nullable_varint_bytes(), Err(RecordFault::Cut));
+    }
+}
