@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::format::batch::Limits;
 use crate::log::LogError;
@@ -43,6 +43,7 @@ pub struct Segment {
     largest_len: AtomicU64,
     below: AtomicI64,
     end: Mutex<Option<SegmentEnd>>,
+    pinned: Mutex<Weak<File>>,
 }
 
 /// Where a segment's readable part ends.
@@ -86,6 +87,7 @@ impl Segment {
             largest_len: AtomicU64::new(len),
             below: AtomicI64::new(below.0),
             end: Mutex::new(None),
+            pinned: Mutex::default(),
         }
     }
 
@@ -114,12 +116,26 @@ impl Segment {
     /// # Errors
     /// [`LogError::Stale`] when it was removed, replaced or cut.
     pub fn open(&self) -> Result<(Arc<File>, u64), LogError> {
-        let file = self.pool.get(&self.path, self.id)?;
+        let pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let file = match pinned {
+            Some(file) => file,
+            None => self.pool.get(&self.path, self.id)?,
+        };
         let len = file.metadata().map_err(|error| LogError::io(&self.path, "stat", error))?.len();
         if len < self.largest_len.fetch_max(len, Ordering::Relaxed) {
             return Err(LogError::Stale { path: self.path.clone() });
         }
         Ok((file, len))
+    }
+
+    /// Its file, which stays readable as long as the result is kept, also when a broker deletes it.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn pin(&self) -> Result<Arc<File>, LogError> {
+        let (file, _) = self.open()?;
+        *self.pinned.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&file);
+        Ok(file)
     }
 
     /// Whether `file` is this segment still, grown perhaps.

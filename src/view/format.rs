@@ -13,11 +13,13 @@ pub enum Format {
     Jsonl,
     /// `.tsv`: offset, timestamp, key, value with PostgreSQL's COPY escapes.
     Tsv,
+    /// `.log`: the whole batches that hold the records, byte for byte: a valid segment.
+    Log,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Text, Self::Jsonl, Self::Tsv];
+    pub const ALL: [Self; 4] = [Self::Text, Self::Jsonl, Self::Tsv, Self::Log];
 
     /// The extension, without a dot.
     pub const fn extension(self) -> &'static str {
@@ -25,6 +27,7 @@ impl Format {
             Self::Text => "txt",
             Self::Jsonl => "jsonl",
             Self::Tsv => "tsv",
+            Self::Log => "log",
         }
     }
 
@@ -57,19 +60,22 @@ impl Renderer {
         Self { json_prefix: jsonl::prefix(name), encodings }
     }
 
-    /// Appends `record` in `format` to `out`.
+    /// Appends `record` in `format` to `out`. A `.log` is made of batches, records add nothing to it.
     pub fn render(&self, format: Format, record: &Record<'_>, out: &mut Vec<u8>) {
         match format {
             Format::Text => text::render(record, out),
             Format::Jsonl => jsonl::render(self, record, out),
             Format::Tsv => tsv::render(record, out),
+            Format::Log => {}
         }
     }
 
     /// The number of bytes that [`Self::render`] would append; `scratch` is overwritten.
     pub fn measure(&self, format: Format, record: &Record<'_>, scratch: &mut Vec<u8>) -> u64 {
-        if format == Format::Text {
-            return text::len(record);
+        match format {
+            Format::Text => return text::len(record),
+            Format::Log => return 0,
+            Format::Jsonl | Format::Tsv => {}
         }
         scratch.clear();
         self.render(format, record, scratch);

@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use crate::format::batch::{Batch, BatchError, Prefix};
+use crate::format::batch::{Batch, BatchError, Decoder};
 use crate::format::record::Record;
 use crate::log::LogError;
 use crate::log::files;
@@ -20,6 +20,8 @@ use crate::view::layout::{BatchTotals, Block, Building, Layout};
 use crate::view::problems::Problems;
 use crate::view::shared::{RenderedKey, Shared, Workspace};
 
+/// The most that is reserved at once for a block's output; a larger one grows.
+const MAX_RESERVED: usize = 64 * 1024 * 1024;
 /// Source bytes measured before others that wait for the run get a turn.
 const STEP_BYTES: u64 = 4 * 1024 * 1024;
 
@@ -64,6 +66,15 @@ pub enum Goal {
     /// So that this many records were counted.
     Records(u64),
     /// To the end, as it is now.
+    End,
+}
+
+/// Which end of a selection a batch lies across.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edge {
+    /// The start: it belongs to the selection.
+    Start,
+    /// The end: it belongs to the selection too.
     End,
 }
 
@@ -243,22 +254,44 @@ impl Run {
         }
     }
 
-    /// Bytes of output before the first record at or after `offset`, once a block that reaches it is measured.
+    /// Bytes of output before `offset`, once a block that reaches it is measured: those of the records below it. Whole
+    /// batches (`.log`) count as `edge` says.
     ///
     /// # Errors
     /// Those of [`Self::for_each_record`].
-    pub fn output_before(&self, env: &Env<'_>, format: Format, offset: Offset) -> Result<u64, LogError> {
+    pub fn output_before(&self, env: &Env<'_>, format: Format, offset: Offset, edge: Edge) -> Result<u64, LogError> {
         let Some((placed, _)) = self.at_offset(format, offset) else { return Ok(self.output(format)) };
         let mut output = placed.start;
-        let mut scratch = Vec::new();
-        if placed.block.base() < offset {
-            self.for_each_record(env, &placed.block, |record, _| {
-                let before = record.offset < offset;
-                output += if before { env.renderer.measure(format, record, &mut scratch) } else { 0 };
-                before
-            })?;
+        if placed.block.base() >= offset {
+            return Ok(output);
         }
+        if format == Format::Log {
+            self.for_each_batch(env, &placed.block, |batch, decoder| {
+                let before = match edge {
+                    Edge::Start => batch.header.last_offset < offset,
+                    Edge::End => self.first_offset(batch, decoder) < offset,
+                };
+                output += if before { batch.bytes.len() as u64 } else { 0 };
+                Ok(before)
+            })?;
+            return Ok(output);
+        }
+        let mut scratch = Vec::new();
+        self.for_each_record(env, &placed.block, |record, _| {
+            let before = record.offset < offset;
+            output += if before { env.renderer.measure(format, record, &mut scratch) } else { 0 };
+            before
+        })?;
         Ok(output)
+    }
+
+    /// A batch's first offset, which a compressed message set keeps inside.
+    fn first_offset(&self, batch: &Batch<'_>, decoder: &mut Decoder) -> Offset {
+        if let Some(base) = batch.header.base_offset {
+            return base;
+        }
+        let first = batch.records(decoder, &self.segment.limits()).ok().and_then(|mut records| records.next());
+        first.and_then(Result::ok).map_or(batch.header.last_offset, |record| record.offset)
     }
 
     /// Records before `offset`, once a block that reaches it is measured.
@@ -313,13 +346,20 @@ impl Run {
             return Ok(block);
         }
         let len = usize::try_from(placed.end - placed.start).unwrap_or(usize::MAX);
-        let mut out = Vec::with_capacity(len.min(64 * 1024 * 1024));
-        self.for_each_record(env, &placed.block, |record, _| {
-            env.renderer.render(format, record, &mut out);
-            true
-        })?;
+        let mut out = Vec::with_capacity(len.min(MAX_RESERVED));
+        if format == Format::Log {
+            self.for_each_batch(env, &placed.block, |batch, _| {
+                out.extend_from_slice(batch.bytes);
+                Ok(true)
+            })?;
+        } else {
+            self.for_each_record(env, &placed.block, |record, _| {
+                env.renderer.render(format, record, &mut out);
+                true
+            })?;
+        }
         if out.len() != len {
-            return Err(LogError::Stale { path: self.segment.path.clone() });
+            return Err(self.stale());
         }
         let block = Arc::new(out);
         env.shared.keep_rendered(key, block.clone());
@@ -336,32 +376,50 @@ impl Run {
         block: &Block,
         mut visit: impl FnMut(&Record<'_>, &Batch<'_>) -> bool,
     ) -> Result<(), LogError> {
+        self.for_each_batch(env, block, |batch, decoder| {
+            if !env.is_visible(batch) {
+                return Ok(true);
+            }
+            for record in batch.records(decoder, &self.segment.limits()).map_err(|_| self.stale())? {
+                if !visit(&record.map_err(|_| self.stale())?, batch) {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })
+    }
+
+    /// Calls `visit` with each batch of a block, until it says false.
+    fn for_each_batch(
+        &self,
+        env: &Env<'_>,
+        block: &Block,
+        mut visit: impl FnMut(&Batch<'_>, &mut Decoder) -> Result<bool, LogError>,
+    ) -> Result<(), LogError> {
         let (file, _) = self.segment.open()?;
-        let stale = || LogError::Stale { path: self.segment.path.clone() };
         env.shared.with_workspace(|workspace| {
             let Workspace { input, decoder, .. } = workspace;
             let (start, end) = block.span();
-            let len = usize::try_from(end.saturating_sub(start)).map_err(|_| stale())?;
+            let len = usize::try_from(end.saturating_sub(start)).map_err(|_| self.stale())?;
             input.resize(len, 0);
             let read = files::read_full(&file, input, start).map_err(|error| self.segment.error(error))?;
             if read < len {
-                return Err(stale());
+                return Err(self.stale());
             }
             let mut rest = input.as_slice();
-            while let Some(entry) = Prefix::read(rest).and_then(|prefix| prefix.entry_len()) {
-                let batch = Batch::parse(rest).map_err(|_| stale())?;
-                rest = rest.get(entry..).ok_or_else(stale)?;
-                if !env.is_visible(&batch) {
-                    continue;
-                }
-                for record in batch.records(decoder, &self.segment.limits()).map_err(|_| stale())? {
-                    if !visit(&record.map_err(|_| stale())?, &batch) {
-                        return Ok(());
-                    }
+            while !rest.is_empty() {
+                let batch = Batch::parse(rest).map_err(|_| self.stale())?;
+                rest = rest.get(batch.bytes.len()..).unwrap_or_default();
+                if !visit(&batch, decoder)? {
+                    break;
                 }
             }
-            if rest.is_empty() { Ok(()) } else { Err(stale()) }
+            Ok(())
         })
+    }
+
+    fn stale(&self) -> LogError {
+        LogError::Stale { path: self.segment.path.clone() }
     }
 
     fn is_met(&self, env: &Env<'_>, format: Format, goal: Goal, len: u64) -> bool {
@@ -400,13 +458,17 @@ impl Run {
                 measured.layout.blocks.get(index).copied().filter(|_| index < known)
             };
             let Some(block) = next else { break };
-            let mut output = 0;
-            self.for_each_record(env, &block, |record, _| {
-                output += env.renderer.measure(format, record, &mut scratch);
-                true
-            })?;
-            self.write().layout.push_output(format, output);
             let (start, end) = block.span();
+            let mut output = 0;
+            if format == Format::Log {
+                output = end - start;
+            } else {
+                self.for_each_record(env, &block, |record, _| {
+                    output += env.renderer.measure(format, record, &mut scratch);
+                    true
+                })?;
+            }
+            self.write().layout.push_output(format, output);
             read += end - start;
         }
         Ok(())
@@ -598,6 +660,9 @@ impl Frontier<'_> {
         let span = (position, position.plus(batch.bytes.len() as u64));
         let first = batch.header.base_offset.unwrap_or(batch.header.last_offset);
         let mut totals = BatchTotals::new(span, (first, batch.header.last_offset));
+        if self.format == Format::Log {
+            totals.output = batch.bytes.len() as u64;
+        }
         if !env.is_visible(batch) {
             return Ok(totals);
         }

@@ -10,7 +10,7 @@ use crate::log::partition::Partition;
 use crate::units::Offset;
 use crate::view::format::Format;
 use crate::view::partition_view::{PartitionView, ViewError};
-use crate::view::run::{Env, Goal, Placed, Run};
+use crate::view::run::{Edge, Env, Goal, Placed, Run};
 
 /// The records from one offset on, to another or to the log's end, in one format.
 #[derive(Debug)]
@@ -80,6 +80,26 @@ impl Selection {
                 }
             }
             Ok(Some(total))
+        })
+    }
+
+    /// Measures the segments of the selection from its end on, beside somebody who begins at its start.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn measure_backward(&self) -> Result<(), ViewError> {
+        self.view.with_env(self.committed, |env| {
+            let segments = self.view.partition.segments()?;
+            let first = Partition::floor(&segments, self.start);
+            let end = self.current_end();
+            for segment in segments.iter().skip(first + 1).rev().filter(|segment| segment.lower < end) {
+                let run = self.view.run(env, segment);
+                if run.is_complete(env, self.format) {
+                    break;
+                }
+                run.extend(env, self.format, Goal::End)?;
+            }
+            Ok(())
         })
     }
 
@@ -169,12 +189,12 @@ impl Selection {
     fn cut(&self, env: &Env<'_>, part: &Part, end: Offset) -> Result<u64, LogError> {
         if self.end != Some(end) {
             // The high watermark moves: what lies before it is asked for again each time.
-            return part.run.output_before(env, self.format, end);
+            return part.run.output_before(env, self.format, end, Edge::End);
         }
         if let Some(cut) = part.cut.get() {
             return Ok(*cut);
         }
-        let cut = part.run.output_before(env, self.format, end)?;
+        let cut = part.run.output_before(env, self.format, end, Edge::End)?;
         Ok(*part.cut.get_or_init(|| cut))
     }
 
@@ -198,7 +218,7 @@ impl Selection {
             return Ok(*skip);
         }
         part.run.extend(env, self.format, Goal::Offset(self.start))?;
-        let skip = part.run.output_before(env, self.format, self.start)?;
+        let skip = part.run.output_before(env, self.format, self.start, Edge::Start)?;
         Ok(*part.skip.get_or_init(|| skip))
     }
 

@@ -1,0 +1,79 @@
+//! Type, size, times and access of a node.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::log::partition::Origin;
+use crate::units::Timestamp;
+
+/// What `stat` says of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attributes {
+    /// The inode number.
+    pub ino: u64,
+    /// Whether it is a directory; otherwise it is a regular file.
+    pub is_dir: bool,
+    /// Bytes; exact, or 0 while it isn't known.
+    pub size: u64,
+    /// Whether the size is known and can't change, so that it may be cached.
+    pub is_final: bool,
+    /// The time of the last change.
+    pub mtime: SystemTime,
+    /// Permission bits.
+    pub mode: u16,
+    /// The owner.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+}
+
+/// Owner, group and mode of something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    /// The owner.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// The mode of files.
+    pub file_mode: u16,
+    /// The mode of directories.
+    pub dir_mode: u16,
+}
+
+impl Owner {
+    /// The user who mounted, and nobody else.
+    pub fn only(uid: u32, gid: u32) -> Self {
+        Self { uid, gid, file_mode: 0o400, dir_mode: 0o500 }
+    }
+
+    /// Those who may read the source: its owner, group and mode, without write bits, and without execute bits on files.
+    pub fn of_source(metadata: &Metadata) -> Self {
+        let mode = metadata.mode();
+        let read = mode & 0o444;
+        // Who may read a file's text may also enter the directories that we make up from it.
+        let enter = if metadata.is_dir() { mode & 0o555 } else { read | read >> 2 };
+        let bits = |mode: u32| u16::try_from(mode & 0o777).unwrap_or(0);
+        Self { uid: metadata.uid(), gid: metadata.gid(), file_mode: bits(read), dir_mode: bits(enter) }
+    }
+}
+
+/// The time of a record as a file's time; a record without one has the epoch's.
+pub fn record_time(timestamp: Timestamp) -> SystemTime {
+    match u64::try_from(timestamp.0) {
+        Ok(ms) => UNIX_EPOCH.checked_add(Duration::from_millis(ms)).unwrap_or(UNIX_EPOCH),
+        Err(_) if timestamp.is_none() => UNIX_EPOCH,
+        Err(_) => UNIX_EPOCH.checked_sub(Duration::from_millis(timestamp.0.unsigned_abs())).unwrap_or(UNIX_EPOCH),
+    }
+}
+
+/// When a source file was last written to.
+pub fn source_time(path: &Path) -> SystemTime {
+    std::fs::metadata(path).and_then(|meta| meta.modified()).unwrap_or(UNIX_EPOCH)
+}
+
+/// The file or directory whose access rights a partition's files have.
+pub fn access_source(origin: &Origin) -> &Path {
+    origin.path()
+}

@@ -1,0 +1,84 @@
+//! Errors of the file system, and the errno of each.
+
+use std::io;
+
+use crate::log::LogError;
+use crate::view::partition_view::ViewError;
+
+/// Why an operation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum FsError {
+    /// There is nothing of that name.
+    #[error("no such file or directory")]
+    NotFound,
+    /// A file was used as a directory.
+    #[error("not a directory")]
+    NotADirectory,
+    /// A directory was used as a file.
+    #[error("is a directory")]
+    IsADirectory,
+    /// The kernel or a caller used an inode or handle that isn't there.
+    #[error("stale file handle")]
+    UnknownHandle,
+    /// There is no such extended attribute.
+    #[error("no such attribute")]
+    NoAttribute,
+    /// Mounts are read-only.
+    #[error("read-only file system")]
+    ReadOnly,
+    /// Bytes of the source could not be shown.
+    #[error(transparent)]
+    View(#[from] ViewError),
+    /// A file of the source could not be read.
+    #[error("{path}: {source}")]
+    Source {
+        /// The file.
+        path: String,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+impl From<LogError> for FsError {
+    fn from(error: LogError) -> Self {
+        Self::View(ViewError::Log(error))
+    }
+}
+
+impl FsError {
+    /// The errno that a caller of the system call gets.
+    pub fn errno(&self) -> i32 {
+        match self {
+            Self::NotFound => libc::ENOENT,
+            Self::NotADirectory => libc::ENOTDIR,
+            Self::IsADirectory => libc::EISDIR,
+            Self::UnknownHandle | Self::View(ViewError::Log(LogError::Stale { .. })) => libc::ESTALE,
+            Self::NoAttribute => libc::ENODATA,
+            Self::ReadOnly => libc::EROFS,
+            Self::View(ViewError::Damaged { .. } | ViewError::Log(LogError::NotASource { .. })) => libc::EIO,
+            Self::View(ViewError::Log(LogError::Io { source, .. })) | Self::Source { source, .. } => {
+                errno_of(source)
+            }
+        }
+    }
+
+    /// The level at which it is logged: what callers ask for in vain is no event.
+    pub const fn level(&self) -> tracing::Level {
+        match self {
+            Self::NotFound | Self::NotADirectory | Self::IsADirectory | Self::NoAttribute | Self::ReadOnly => {
+                tracing::Level::DEBUG
+            }
+            Self::UnknownHandle | Self::View(ViewError::Log(LogError::Stale { .. })) => tracing::Level::INFO,
+            Self::View(_) | Self::Source { .. } => tracing::Level::WARN,
+        }
+    }
+}
+
+/// A source's own errno where it means the same to the reader, otherwise EIO.
+fn errno_of(error: &io::Error) -> i32 {
+    match error.raw_os_error() {
+        Some(errno @ (libc::EACCES | libc::EPERM | libc::ENOMEM | libc::EMFILE | libc::ENFILE)) => errno,
+        Some(libc::ENOENT) => libc::ESTALE,
+        _ => libc::EIO,
+    }
+}

@@ -1,0 +1,62 @@
+//! Small files that are text of ours, made anew at each open.
+
+use crate::fs::mounted::Fs;
+use crate::fs::node::ControlFile;
+
+/// `README.txt` at the root.
+pub const README: &str = "\
+This is a Kafka data directory, shown as files by topicfs. Nothing here can be changed, and nothing in the source is.
+
+  <topic>/<partition>/
+    log  log.jsonl      every record: values one a line, or JSON objects
+    tail  tail.jsonl    the last records; grows while it is open:  tail -f tail.jsonl
+    by-offset/12345     the exact value of one record;  12345.json  everything about it
+    by-offset/A..B.jsonl  a range;  last-10...jsonl  the last ten;  ls by-offset, README.txt there
+    by-segment/         one file of records for each segment
+    segments/           the source files, byte for byte
+    info  info.json     segments, offsets, sizes, times
+    problems            damage met so far; empty when there is none
+
+Every rendered file takes the extensions .txt, .jsonl, .tsv, also where it isn't listed.
+.topicfs/ has the version, the configuration in force and the problems of all partitions.
+";
+
+/// `by-offset/README.txt`.
+pub const BY_OFFSET_README: &str = "\
+Names here are made when you open them; a listing would have one for every record.
+
+  12345                 the exact value of record 12345 (ENOENT if there is none)
+  12345.key             its key
+  12345.txt .jsonl .tsv rendered;  .json  everything about record and batch;  .log  its batch as a segment
+  last-1                the last record;  last-7  the seventh from the end (also -1, -7)
+  100..200.jsonl        records 100 to 199 in one file, in any of the formats
+  100...txt             from 100 to the end (the range is 100.. and then .txt)
+  ..200.tsv             from the start
+  last-10...jsonl       the last ten
+  100..+50.jsonl        fifty records from 100 on
+  100..200.log          the batches that hold them, byte for byte: a valid segment
+  100..200/             a directory with one file for each record
+";
+
+/// The content of a file in `.topicfs`.
+pub fn control_file(fs: &Fs, file: ControlFile) -> Vec<u8> {
+    match file {
+        ControlFile::Version => format!("topicfs {}\n", env!("CARGO_PKG_VERSION")).into_bytes(),
+        ControlFile::Config => fs.config_text().as_bytes().to_vec(),
+        ControlFile::Problems => problems(fs),
+    }
+}
+
+/// What is odd about the data directories, then the damage of all partitions that were read.
+fn problems(fs: &Fs) -> Vec<u8> {
+    let mut out = Vec::new();
+    for note in &fs.source().tree().notes {
+        out.extend_from_slice(format!("{}\t{}\n", note.path.display(), note.text).as_bytes());
+    }
+    for (name, view) in fs.known_views() {
+        for line in String::from_utf8_lossy(&view.problems.render()).lines() {
+            out.extend_from_slice(format!("{name}\t{line}\n").as_bytes());
+        }
+    }
+    out
+}

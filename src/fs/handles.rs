@@ -1,0 +1,89 @@
+//! Open files and directories. What a handle holds is small: content is read again, or comes from bounded caches.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::fs::error::FsError;
+use crate::fs::node::Node;
+use crate::view::selection::Selection;
+
+/// What an open file or directory needs.
+#[derive(Debug, Clone)]
+pub enum Content {
+    /// Rendered records; the source file is kept readable where that is promised.
+    Selection(Arc<Selection>, Option<Arc<File>>),
+    /// A small file as it was at open.
+    Bytes(Arc<Vec<u8>>),
+    /// A source file.
+    Source(Arc<File>),
+    /// A directory as it was at open.
+    Directory(Arc<Vec<Entry>>),
+}
+
+/// One name in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The inode number.
+    pub ino: u64,
+    /// The name.
+    pub name: OsString,
+    /// Whether it is a directory.
+    pub is_dir: bool,
+}
+
+/// An open file or directory.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    /// Its inode number.
+    pub ino: u64,
+    /// Its node.
+    pub node: Arc<Node>,
+    /// Its content.
+    pub content: Content,
+}
+
+/// All of them by number.
+#[derive(Debug, Default)]
+pub struct Handles {
+    state: Mutex<(u64, HashMap<u64, Handle>)>,
+}
+
+impl Handles {
+    /// Keeps a handle; its number.
+    pub fn add(&self, handle: Handle) -> u64 {
+        let mut state = self.lock();
+        state.0 += 1;
+        let number = state.0;
+        state.1.insert(number, handle);
+        number
+    }
+
+    /// The handle with a number.
+    ///
+    /// # Errors
+    /// [`FsError::UnknownHandle`].
+    pub fn get(&self, number: u64) -> Result<Handle, FsError> {
+        self.lock().1.get(&number).cloned().ok_or(FsError::UnknownHandle)
+    }
+
+    /// Drops a handle and returns it.
+    pub fn remove(&self, number: u64) -> Option<Handle> {
+        self.lock().1.remove(&number)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.lock().1.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, (u64, HashMap<u64, Handle>)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

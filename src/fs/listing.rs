@@ -1,0 +1,212 @@
+//! What directories list: enough to find one's way, never a name for each record unless it was asked for.
+
+use std::ffi::OsString;
+
+use crate::fs::error::FsError;
+use crate::fs::handles::Entry;
+use crate::fs::lookup::belongs;
+use crate::fs::mounted::Fs;
+use crate::fs::names;
+use crate::fs::node::{ControlFile, Item, Node, PartitionKey, ROOT_INO};
+use crate::fs::options::Listing;
+use crate::log::partition::{Origin, Partition};
+use crate::units::Offset;
+use crate::view::format::Format;
+use crate::view::run::Goal;
+
+/// The most names in the directory of a range; a longer range lists parts of itself instead.
+const MAX_NAMES: i64 = 10_000;
+
+impl Fs {
+    /// The entries of a directory with inode number `ino`, `.` and `..` first.
+    ///
+    /// # Errors
+    /// [`FsError::NotADirectory`], or those of reading.
+    pub fn list(&self, ino: u64, node: &Node) -> Result<Vec<Entry>, FsError> {
+        let dot = |name: &str, ino| Entry { ino, name: name.into(), is_dir: true };
+        let mut entries = vec![dot(".", ino), dot("..", ROOT_INO)];
+        for (name, child) in self.names(node)? {
+            entries.push(Entry { ino: self.inodes().number(&child), is_dir: child.is_dir(), name });
+        }
+        Ok(entries)
+    }
+
+    /// The names in a directory, and their nodes as far as needed to tell what they are.
+    fn names(&self, node: &Node) -> Result<Vec<(OsString, Node)>, FsError> {
+        match node {
+            Node::Root => Ok(self.root_names()),
+            Node::Control => {
+                Ok(ControlFile::ALL.into_iter().map(|file| (file.name().into(), Node::ControlFile(file))).collect())
+            }
+            Node::Topic(topic) => {
+                let tree = self.source().tree();
+                let partitions = tree.topics.get(&**topic).ok_or(FsError::NotFound)?;
+                let committed = self.is_committed();
+                Ok(partitions
+                    .iter()
+                    .map(|partition| {
+                        let (topic, label) = (topic.clone(), partition.label.as_str().into());
+                        let key = PartitionKey { topic, label, committed };
+                        (OsString::from(&partition.label), Node::Partition(key))
+                    })
+                    .collect())
+            }
+            Node::Partition(key) => self.partition_names(key),
+            Node::Of(key, Item::ByOffset) => self.by_offset_names(key),
+            Node::Of(key, Item::Range(start, end)) => self.range_names(key, *start, *end),
+            Node::Of(key, Item::BySegment) => self.by_segment_names(key),
+            Node::Of(key, Item::Segments) => self.segment_names(key),
+            Node::Of(..) | Node::Readme | Node::ControlFile(_) => Err(FsError::NotADirectory),
+        }
+    }
+
+    fn root_names(&self) -> Vec<(OsString, Node)> {
+        let tree = self.source().tree();
+        let mut names = Vec::with_capacity(tree.topics.len() + 2);
+        for (name, node) in [(".topicfs", Node::Control), ("README.txt", Node::Readme)] {
+            if !tree.topics.contains_key(name) {
+                names.push((name.into(), node));
+            }
+        }
+        names.extend(tree.topics.keys().map(|topic| (topic.into(), Node::Topic(topic.as_str().into()))));
+        names
+    }
+
+    fn partition_names(&self, key: &PartitionKey) -> Result<Vec<(OsString, Node)>, FsError> {
+        let of = |item| Node::Of(key.clone(), item);
+        let mut names: Vec<(OsString, Node)> = vec![
+            ("by-offset".into(), of(Item::ByOffset)),
+            ("by-segment".into(), of(Item::BySegment)),
+            ("segments".into(), of(Item::Segments)),
+            ("info".into(), of(Item::Info { json: false })),
+            ("info.json".into(), of(Item::Info { json: true })),
+            ("problems".into(), of(Item::Problems)),
+        ];
+        self.view(key)?;
+        for stem in ["log", "tail"] {
+            for format in self.formats_listed() {
+                let name = names::listed_name(stem, *format);
+                names.push((OsString::from(&name), self.child(&Node::Partition(key.clone()), name.as_ref())?));
+            }
+        }
+        Ok(names)
+    }
+
+    fn by_offset_names(&self, key: &PartitionKey) -> Result<Vec<(OsString, Node)>, FsError> {
+        let mut names = vec![("README.txt".into(), Node::Of(key.clone(), Item::ByOffsetReadme))];
+        if self.options().listing == Listing::Full {
+            let view = self.view(key)?;
+            let (start, end) = (view.start()?, view.end(key.committed)?);
+            names.extend(parts_of_range(key, start, end));
+        }
+        Ok(names)
+    }
+
+    fn range_names(&self, key: &PartitionKey, start: Offset, end: Offset) -> Result<Vec<(OsString, Node)>, FsError> {
+        if end.0.saturating_sub(start.0) > MAX_NAMES {
+            return Ok(parts_of_range(key, start, end));
+        }
+        let view = self.view(key)?;
+        let mut names = Vec::new();
+        view.with_env(key.committed, |env| {
+            let segments = view.partition.segments()?;
+            for segment in segments.iter().skip(Partition::floor(&segments, start)) {
+                if segment.lower >= end {
+                    break;
+                }
+                let run = view.run_near(env, segment, Format::Text, start)?;
+                run.extend(env, Format::Text, Goal::Offset(end))?;
+                for block in run.blocks().iter().filter(|block| block.last() >= start && block.base() < end) {
+                    run.for_each_record(env, block, |record, _| {
+                        if record.offset >= start && record.offset < end {
+                            let item = Item::Record(record.offset, names::RecordForm::Value);
+                            names.push((names::padded(record.offset).into(), Node::Of(key.clone(), item)));
+                        }
+                        record.offset < end
+                    })?;
+                }
+            }
+            Ok::<_, FsError>(())
+        })?;
+        Ok(names)
+    }
+
+    fn by_segment_names(&self, key: &PartitionKey) -> Result<Vec<(OsString, Node)>, FsError> {
+        let view = self.view(key)?;
+        let log_start = view.start()?;
+        let directory = Node::Of(key.clone(), Item::BySegment);
+        let mut names = Vec::new();
+        for segment in view.partition.segments()?.iter().filter(|segment| segment.below() > log_start) {
+            for format in self.formats_listed() {
+                let name = names::listed_name(&names::padded(segment.base), *format);
+                let child = self.child(&directory, name.as_ref())?;
+                names.push((name.into(), child));
+            }
+        }
+        Ok(names)
+    }
+
+    fn segment_names(&self, key: &PartitionKey) -> Result<Vec<(OsString, Node)>, FsError> {
+        let view = self.view(key)?;
+        let directory = match &view.partition.origin {
+            Origin::Directory(path) => path.as_path(),
+            Origin::File(path) => path.parent().unwrap_or(path),
+        };
+        let entries = std::fs::read_dir(directory)
+            .map_err(|source| FsError::Source { path: directory.display().to_string(), source })?;
+        let node = Node::Of(key.clone(), Item::Segments);
+        let mut names = Vec::new();
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            if belongs(&view.partition.origin, &name)
+                && let Ok(child) = self.child(&node, &name)
+            {
+                names.push((name, child));
+            }
+        }
+        names.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(names)
+    }
+}
+
+/// The directories that a range is listed as when it is too long for names of records: aligned, at most 10,000.
+fn parts_of_range(key: &PartitionKey, start: Offset, end: Offset) -> Vec<(OsString, Node)> {
+    let length = end.0.saturating_sub(start.0);
+    let mut width = MAX_NAMES;
+    while length / width >= MAX_NAMES {
+        width = width.saturating_mul(10);
+    }
+    let mut parts = Vec::new();
+    let mut from = start.0;
+    while from < end.0 {
+        let next = (from / width).saturating_add(1).saturating_mul(width).min(end.0);
+        let (first, last) = (Offset(from), Offset(next));
+        let name = format!("{}..{}", names::padded(first), names::padded(last));
+        parts.push((name.into(), Node::Of(key.clone(), Item::Range(first, last))));
+        from = next;
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(start: i64, end: i64) -> Vec<String> {
+        let key = PartitionKey { topic: "t".into(), label: "0".into(), committed: false };
+        let parts = parts_of_range(&key, Offset(start), Offset(end));
+        parts.into_iter().map(|(name, _)| name.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_long_range_is_listed_as_aligned_parts_that_cover_it() {
+        let names = parts(5, 25_000);
+        assert_eq!(names, [
+            "00000000000000000005..00000000000000010000",
+            "00000000000000010000..00000000000000020000",
+            "00000000000000020000..00000000000000025000",
+        ]);
+        assert!(parts(0, i64::MAX).len() <= 10_001);
+        assert!(parts(7, 7).is_empty());
+    }
+}

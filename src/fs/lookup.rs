@@ -1,0 +1,204 @@
+//! From a directory and a name to a node.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use crate::fs::error::FsError;
+use crate::fs::mounted::Fs;
+use crate::fs::names::{self, ByOffset, Place, RangeEnd, RecordForm};
+use crate::fs::node::{ControlFile, Item, Node, PartitionKey, Records, RecordsKind};
+use crate::log::files::FileId;
+use crate::log::partition::Origin;
+use crate::units::Offset;
+use crate::view::format::Format;
+use crate::view::partition_view::PartitionView;
+
+/// The suffix under which a partition is shown as `read_committed` has it.
+const COMMITTED: &str = "@committed";
+
+impl Fs {
+    /// The node of `name` in the directory `parent`.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`], or those of reading.
+    pub fn child(&self, parent: &Node, name: &OsStr) -> Result<Node, FsError> {
+        let text = name.to_str().ok_or(FsError::NotFound);
+        match parent {
+            Node::Root => self.root_child(text?),
+            Node::Control => {
+                let text = text?;
+                let file = ControlFile::ALL.into_iter().find(|file| file.name() == text);
+                file.map(Node::ControlFile).ok_or(FsError::NotFound)
+            }
+            Node::Topic(topic) => self.topic_child(topic, text?),
+            Node::Partition(key) => self.partition_child(key, text?),
+            Node::Of(key, Item::ByOffset) => self.by_offset_child(key, text?, None),
+            Node::Of(key, Item::Range(start, end)) => self.by_offset_child(key, text?, Some((*start, *end))),
+            Node::Of(key, Item::BySegment) => self.by_segment_child(key, text?),
+            Node::Of(key, Item::Segments) => self.segments_child(key, name),
+            Node::Of(..) | Node::Readme | Node::ControlFile(_) => Err(FsError::NotADirectory),
+        }
+    }
+
+    fn root_child(&self, name: &str) -> Result<Node, FsError> {
+        // A topic with the name of a file of ours wins.
+        if self.source().tree().topics.contains_key(name) {
+            return Ok(Node::Topic(Arc::from(name)));
+        }
+        match name {
+            "README.txt" => Ok(Node::Readme),
+            ".topicfs" => Ok(Node::Control),
+            _ => Err(FsError::NotFound),
+        }
+    }
+
+    fn topic_child(&self, topic: &Arc<str>, name: &str) -> Result<Node, FsError> {
+        let (label, committed) = match name.strip_suffix(COMMITTED) {
+            Some(label) => (label, true),
+            None => (name, self.is_committed()),
+        };
+        let tree = self.source().tree();
+        let partition = tree.partition(topic, label).ok_or(FsError::NotFound)?;
+        let label = Arc::from(partition.label.as_str());
+        Ok(Node::Partition(PartitionKey { topic: topic.clone(), label, committed }))
+    }
+
+    fn partition_child(&self, key: &PartitionKey, name: &str) -> Result<Node, FsError> {
+        let item = match name {
+            "by-offset" => Item::ByOffset,
+            "by-segment" => Item::BySegment,
+            "segments" => Item::Segments,
+            "info" => Item::Info { json: false },
+            "info.json" => Item::Info { json: true },
+            "problems" => Item::Problems,
+            _ => Item::Records(self.growing_file(key, name)?),
+        };
+        Ok(Node::Of(key.clone(), item))
+    }
+
+    /// `log` and `tail` in any format.
+    fn growing_file(&self, key: &PartitionKey, name: &str) -> Result<Records, FsError> {
+        let stems = [("log", RecordsKind::Log), ("tail", RecordsKind::Tail)];
+        let found = stems.iter().find_map(|(stem, kind)| Some((*kind, names::format_of(name, stem)?)));
+        let (kind, format) = found.ok_or(FsError::NotFound)?;
+        let view = self.view(key)?;
+        let start = match kind {
+            RecordsKind::Tail => self.tails().start(key, &view, self.options().tail_records)?,
+            _ => view.start()?,
+        };
+        let generation = view.partition.generation();
+        Ok(Records { kind, format, start, end: None, generation })
+    }
+
+    /// A name in `by-offset`, or in the directory of a range.
+    fn by_offset_child(
+        &self,
+        key: &PartitionKey,
+        name: &str,
+        within: Option<(Offset, Offset)>,
+    ) -> Result<Node, FsError> {
+        if name == "README.txt" && within.is_none() {
+            return Ok(Node::Of(key.clone(), Item::ByOffsetReadme));
+        }
+        let view = self.view(key)?;
+        let item = match ByOffset::parse(name).ok_or(FsError::NotFound)? {
+            ByOffset::Record(place, form) => self.record(key, &view, place, form)?,
+            ByOffset::Range { from, to, format } => range(key, &view, from, to, format)?,
+        };
+        let (first, last) = match &item {
+            Item::Record(offset, _) => (*offset, offset.next()),
+            Item::Range(start, end) => (*start, *end),
+            Item::Records(Records { start, end: Some(end), .. }) => (*start, *end),
+            _ => return Err(FsError::NotFound),
+        };
+        if within.is_some_and(|(start, end)| first < start || last > end) {
+            return Err(FsError::NotFound);
+        }
+        Ok(Node::Of(key.clone(), item))
+    }
+
+    fn record(&self, key: &PartitionKey, view: &PartitionView, place: Place, form: RecordForm) -> Result<Item, FsError> {
+        let offset = match place {
+            Place::At(offset) => offset,
+            Place::FromEnd(count) => view.nth_from_end(key.committed, count)?.ok_or(FsError::NotFound)?,
+        };
+        let item = Item::Record(offset, form);
+        self.record_content(&Node::Of(key.clone(), item.clone()))?;
+        Ok(item)
+    }
+
+    fn by_segment_child(&self, key: &PartitionKey, name: &str) -> Result<Node, FsError> {
+        let digits = name.split('.').next().unwrap_or_default();
+        let format = names::format_of(name, digits).ok_or(FsError::NotFound)?;
+        let view = self.view(key)?;
+        let log_start = view.start()?;
+        let segments = view.partition.segments()?;
+        let shown = |segment: &&Arc<crate::log::segment::Segment>| {
+            names::padded(segment.base) == digits && segment.below() > log_start
+        };
+        let segment = segments.iter().find(shown).ok_or(FsError::NotFound)?;
+        let end = (!segment.is_active()).then(|| segment.below());
+        let start = segment.lower.max(log_start);
+        let generation = view.partition.generation();
+        let records = Records { kind: RecordsKind::Segment, format, start, end, generation };
+        Ok(Node::Of(key.clone(), Item::Records(records)))
+    }
+
+    fn segments_child(&self, key: &PartitionKey, name: &OsStr) -> Result<Node, FsError> {
+        if name.as_bytes().contains(&b'/') {
+            return Err(FsError::NotFound);
+        }
+        let view = self.view(key)?;
+        let path = match &view.partition.origin {
+            Origin::Directory(directory) => directory.join(name),
+            Origin::File(file) => file.with_file_name(name),
+        };
+        if !belongs(&view.partition.origin, name) {
+            return Err(FsError::NotFound);
+        }
+        let meta = std::fs::symlink_metadata(&path).map_err(|_| FsError::NotFound)?;
+        if !meta.is_file() {
+            return Err(FsError::NotFound);
+        }
+        Ok(Node::Of(key.clone(), Item::SourceFile(name.to_owned(), FileId::of(&meta))))
+    }
+}
+
+/// Whether a file is one of the source's: all files of a partition directory; of a single segment, those that share
+/// its name before the first dot.
+pub(crate) fn belongs(origin: &Origin, name: &OsStr) -> bool {
+    let Origin::File(file) = origin else { return true };
+    let stem = |name: &OsStr| name.as_bytes().split(|byte| *byte == b'.').next().map(<[u8]>::to_vec);
+    file.file_name().is_some_and(|own| stem(own) == stem(name))
+}
+
+fn range(
+    key: &PartitionKey,
+    view: &PartitionView,
+    from: Option<Place>,
+    to: RangeEnd,
+    format: Option<Format>,
+) -> Result<Item, FsError> {
+    let (log_start, log_end) = (view.start()?, view.end(key.committed)?);
+    let resolve = |place: Place| -> Result<Offset, FsError> {
+        Ok(match place {
+            Place::At(offset) => offset.max(log_start),
+            Place::FromEnd(count) => view.nth_from_end(key.committed, count)?.unwrap_or(log_start),
+        })
+    };
+    let start = from.map_or(Ok(log_start), &resolve)?;
+    let end = match to {
+        RangeEnd::Open => log_end,
+        RangeEnd::Before(place) => resolve(place)?.min(log_end),
+        RangeEnd::Count(count) => view.end_of_count(key.committed, start, count)?,
+    };
+    let end = end.max(start);
+    Ok(match format {
+        None => Item::Range(start, end),
+        Some(format) => {
+            let generation = view.partition.generation();
+            Item::Records(Records { kind: RecordsKind::Range, format, start, end: Some(end), generation })
+        }
+    })
+}

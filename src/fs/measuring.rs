@@ -1,0 +1,154 @@
+//! Sizes that take long, found in the background.
+//!
+//! One measurement serves all that wait for it. The threads have idle I/O priority: the broker comes first.
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::view::selection::{Effort, Selection};
+
+/// Threads that measure; segments of one partition are measured side by side.
+const THREADS: usize = 2;
+
+/// A size that is being found.
+#[derive(Debug)]
+pub struct Measurement {
+    selection: Arc<Selection>,
+    done: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Measurement {
+    /// Whether it has ended, well or not.
+    pub fn is_done(&self) -> bool {
+        *self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until it has ended, at most for `limit`; whether it has.
+    pub fn wait(&self, limit: Duration) -> bool {
+        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let (done, _) =
+            self.changed.wait_timeout_while(done, limit, |done| !*done).unwrap_or_else(PoisonError::into_inner);
+        *done
+    }
+
+    fn finish(&self) {
+        *self.done.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+}
+
+/// The threads and what they have to do.
+#[derive(Debug)]
+pub struct Measuring {
+    shared: Arc<Queue>,
+}
+
+/// What is to be measured, shared with the threads.
+#[derive(Debug, Default)]
+struct Queue {
+    state: Mutex<State>,
+    added: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<(u64, Arc<Measurement>, Direction)>,
+    running: HashMap<u64, Arc<Measurement>>,
+    threads: usize,
+    closed: bool,
+}
+
+/// From which end a thread begins; when they meet, all is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Forward,
+    Backward,
+}
+
+impl Default for Measuring {
+    fn default() -> Self {
+        Self { shared: Arc::new(Queue::default()) }
+    }
+}
+
+impl Measuring {
+    /// Begins to measure `selection`, the content of inode `ino`, unless that is being done already.
+    pub fn begin(&self, ino: u64, selection: &Arc<Selection>) -> Arc<Measurement> {
+        let mut state = self.shared.lock();
+        if let Some(running) = state.running.get(&ino) {
+            return running.clone();
+        }
+        let measurement = Arc::new(Measurement {
+            selection: selection.clone(),
+            done: Mutex::new(false),
+            changed: Condvar::new(),
+        });
+        state.running.insert(ino, measurement.clone());
+        state.waiting.push_back((ino, measurement.clone(), Direction::Forward));
+        state.waiting.push_back((ino, measurement.clone(), Direction::Backward));
+        while state.threads < THREADS && !state.closed {
+            let queue = self.shared.clone();
+            let spawned = std::thread::Builder::new().name("measure".into()).spawn(move || queue.work());
+            if spawned.is_err() {
+                break;
+            }
+            state.threads += 1;
+        }
+        self.shared.added.notify_all();
+        measurement
+    }
+}
+
+impl Drop for Measuring {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.closed = true;
+        state.waiting.clear();
+        self.shared.added.notify_all();
+    }
+}
+
+impl Queue {
+    fn work(&self) {
+        crate::log::sys::lower_io_priority();
+        while let Some((ino, measurement, direction)) = self.next() {
+            let begun = Instant::now();
+            let selection = &measurement.selection;
+            // A panic must not leave those who wait without an answer.
+            let measured = catch_unwind(AssertUnwindSafe(|| match direction {
+                Direction::Backward => selection.measure_backward(),
+                Direction::Forward => selection.size(Effort::All).map(|_| ()),
+            }));
+            match measured {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::info!(%error, "a size could not be measured"),
+                Err(_) => tracing::error!("measuring panicked"),
+            }
+            if direction == Direction::Forward {
+                tracing::debug!(ino, elapsed = ?begun.elapsed(), "measured");
+                self.lock().running.remove(&ino);
+                measurement.finish();
+            }
+        }
+    }
+
+    fn next(&self) -> Option<(u64, Arc<Measurement>, Direction)> {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return None;
+            }
+            if let Some(next) = state.waiting.pop_front() {
+                return Some(next);
+            }
+            state = self.added.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

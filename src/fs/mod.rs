@@ -1,0 +1,34 @@
+//! The file system without FUSE: names, inodes, handles, attributes and errors. Everything here can be tested without
+//! a mount, and `topicfs ls|cat|tail` use it without one.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`names`] | the grammar of names, in one table |
+//! | [`node`] | what a name stands for, and its inode number |
+//! | [`inodes`] | the nodes that the kernel knows |
+//! | [`lookup`], [`listing`] | from a directory and a name to a node; what directories list |
+//! | [`attributes`] | type, size, times and access of a node |
+//! | [`handles`] | open files and directories |
+//! | [`measuring`] | sizes that take long, found in the background |
+//! | [`tails`] | the window of each `tail` |
+//! | [`options`] | what a user may choose |
+//! | [`error`] | errors and their errno |
+
+pub mod attributes;
+pub mod error;
+pub mod files;
+pub mod handles;
+pub mod inodes;
+pub mod listing;
+pub mod lookup;
+pub mod measuring;
+pub mod mounted;
+pub mod names;
+pub mod node;
+pub mod options;
+pub mod tails;
+pub mod walk;
+
+pub use error::FsError;
+pub use mounted::Fs;
+pub use node::Node;

@@ -1,0 +1,485 @@
+//! The file system itself: what FUSE asks, answered.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::num::NonZeroUsize;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use lru::LruCache;
+
+use crate::format::batch::Limits;
+use crate::fs::attributes::{Attributes, Owner, access_source, record_time, source_time};
+use crate::fs::error::FsError;
+use crate::fs::files;
+use crate::fs::handles::{Content, Entry, Handle, Handles};
+use crate::fs::inodes::Inodes;
+use crate::fs::measuring::{Measurement, Measuring};
+use crate::fs::names::RecordForm;
+use crate::fs::node::{Item, Node, PartitionKey, Records, RecordsKind};
+use crate::fs::options::{Access, From, Isolation, OnDamage, Options, UpTo};
+use crate::fs::tails::Tails;
+use crate::log::LogError;
+use crate::log::files::{self as source_files, FileId};
+use crate::log::partition::Origin;
+use crate::log::sidecar::Sidecars;
+use crate::log::source::{Source, SourceOptions};
+use crate::view::format::{Encodings, Format};
+use crate::view::info;
+use crate::view::partition_view::{CHEAP_BYTES, PartitionView, Scope};
+use crate::view::record_json;
+use crate::view::selection::{Effort, Selection};
+use crate::view::shared::Shared;
+
+/// Selections kept while nobody has them open.
+const KEPT_SELECTIONS: usize = 1024;
+/// Contents of single records kept between lookup, stat and read.
+const KEPT_RECORDS: usize = 512;
+/// Larger ones are read again.
+const KEPT_RECORD_BYTES: usize = 64 * 1024;
+/// How long the kernel may believe a name: short, since `last-1` and `tail` move.
+const NAME_TTL: Duration = Duration::from_millis(100);
+
+/// A source as a file system.
+#[derive(Debug)]
+pub struct Fs {
+    source: Source,
+    options: Options,
+    config_text: String,
+    formats_listed: Vec<Format>,
+    scope: Scope,
+    owner: Owner,
+    started: SystemTime,
+    shared: Arc<Shared>,
+    views: Mutex<HashMap<(Arc<str>, Arc<str>), Arc<PartitionView>>>,
+    inodes: Inodes,
+    handles: Handles,
+    tails: Tails,
+    measuring: Measuring,
+    selections: Mutex<LruCache<Node, Arc<Selection>>>,
+    records: Mutex<LruCache<Node, Arc<RecordContent>>>,
+}
+
+/// The content of a record's file.
+#[derive(Debug)]
+pub struct RecordContent {
+    bytes: Arc<Vec<u8>>,
+    mtime: SystemTime,
+    /// The partition's generation when it was read: after a truncation the offset may have another record.
+    generation: u64,
+}
+
+/// What `stat` can be told.
+#[derive(Debug)]
+pub enum Stat {
+    /// This.
+    Known(Attributes),
+    /// This, unless the measurement ends in time; then ask again.
+    Measuring(Attributes, Arc<Measurement>),
+}
+
+impl Fs {
+    /// Opens `spec` as a source. Begins no thread and opens nothing for writing.
+    ///
+    /// # Errors
+    /// Those of [`Source::open`].
+    pub fn open(spec: &str, options: Options, config_text: String) -> Result<Self, LogError> {
+        let limits =
+            Limits { max_batch_bytes: options.max_batch_bytes, max_decoded_bytes: options.max_decoded_bytes };
+        let source = Source::open(spec, SourceOptions { limits, follow_symlinks: options.follow_symlinks })?;
+        let encodings = Encodings { key_json: options.key_json, value_json: options.value_json };
+        let shared = Arc::new(Shared::new(encodings, open_sidecars(&options)));
+        let scope = Scope {
+            up_to_high_watermark: options.up_to == UpTo::HighWatermark,
+            from_first_segment: options.from == From::FirstSegment,
+            fail_on_damage: options.on_damage == OnDamage::Error,
+        };
+        let formats_listed = options.formats_listed.iter().filter_map(|name| Format::of_extension(name)).collect();
+        let kept = |count| NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN);
+        let process = std::fs::metadata("/proc/self").ok();
+        let (uid, gid) = process.map_or((0, 0), |meta| (meta.uid(), meta.gid()));
+        Ok(Self {
+            source,
+            config_text,
+            formats_listed,
+            scope,
+            owner: Owner::only(uid, gid),
+            started: SystemTime::now(),
+            shared,
+            views: Mutex::default(),
+            inodes: Inodes::default(),
+            handles: Handles::default(),
+            tails: Tails::default(),
+            measuring: Measuring::default(),
+            selections: Mutex::new(LruCache::new(kept(KEPT_SELECTIONS))),
+            records: Mutex::new(LruCache::new(kept(KEPT_RECORDS))),
+            options,
+        })
+    }
+
+    /// The source.
+    pub const fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// What the user chose.
+    pub const fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The configuration in force, as YAML.
+    pub fn config_text(&self) -> &str {
+        &self.config_text
+    }
+
+    /// The formats that listings show.
+    pub fn formats_listed(&self) -> &[Format] {
+        &self.formats_listed
+    }
+
+    pub(crate) const fn inodes(&self) -> &Inodes {
+        &self.inodes
+    }
+
+    pub(crate) const fn tails(&self) -> &Tails {
+        &self.tails
+    }
+
+    pub(crate) fn is_committed(&self) -> bool {
+        self.options.isolation == Isolation::ReadCommitted
+    }
+
+    /// The partition of a key.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] when it is gone.
+    pub fn view(&self, key: &PartitionKey) -> Result<Arc<PartitionView>, FsError> {
+        let tree = self.source.tree();
+        let partition = tree.partition(&key.topic, &key.label).ok_or(FsError::NotFound)?;
+        let mut views = lock(&self.views);
+        let name = (key.topic.clone(), key.label.clone());
+        if let Some(view) = views.get(&name).filter(|view| Arc::ptr_eq(&view.partition, partition)) {
+            return Ok(view.clone());
+        }
+        let view = Arc::new(PartitionView::new(partition.clone(), self.scope, self.shared.clone()));
+        views.insert(name, view.clone());
+        Ok(view)
+    }
+
+    /// The partitions that were looked at, in order, with the names of their paths.
+    pub fn known_views(&self) -> Vec<(String, Arc<PartitionView>)> {
+        let views = lock(&self.views);
+        let mut known: Vec<_> =
+            views.iter().map(|((topic, label), view)| (format!("{topic}/{label}"), view.clone())).collect();
+        drop(views);
+        known.sort_by(|(a, _), (b, _)| a.cmp(b));
+        known
+    }
+
+    /// Looks `name` up in a directory: its attributes, and how long its name may be believed.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`], or those of reading.
+    pub fn lookup(&self, parent: u64, name: &OsStr) -> Result<(Attributes, Duration), FsError> {
+        let parent = self.inodes.get(parent)?;
+        let node = self.child(&parent, name)?;
+        let ino = self.inodes.look_up(node.clone());
+        match self.attributes(ino, &node, Effort::Bytes(CHEAP_BYTES)) {
+            Ok(attributes) => Ok((attributes, NAME_TTL)),
+            Err(error) => {
+                self.inodes.forget(ino, 1);
+                Err(error)
+            }
+        }
+    }
+
+    /// The kernel forgets `count` lookups.
+    pub fn forget(&self, ino: u64, count: u64) {
+        self.inodes.forget(ino, count);
+    }
+
+    /// What `stat` says; a size that takes long is measured only while somebody has the file open.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn stat(&self, ino: u64) -> Result<Stat, FsError> {
+        let node = self.inodes.get(ino)?;
+        let attributes = self.attributes(ino, &node, Effort::Bytes(CHEAP_BYTES))?;
+        let Node::Of(key, Item::Records(records)) = &*node else { return Ok(Stat::Known(attributes)) };
+        if self.inodes.opens(ino) == 0 {
+            return Ok(Stat::Known(attributes));
+        }
+        let selection = self.selection(key, records)?;
+        if selection.size(Effort::Bytes(CHEAP_BYTES)).map_err(FsError::View)?.is_some() {
+            return Ok(Stat::Known(attributes));
+        }
+        Ok(Stat::Measuring(attributes, self.measuring.begin(ino, &selection)))
+    }
+
+    /// The attributes of a node, whose size may cost `effort`; 0 if it costs more.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn attributes(&self, ino: u64, node: &Node, effort: Effort) -> Result<Attributes, FsError> {
+        let owner = self.owner_of(node);
+        let mut attributes = Attributes {
+            ino,
+            is_dir: node.is_dir(),
+            size: 0,
+            is_final: false,
+            mtime: self.started,
+            mode: if node.is_dir() { owner.dir_mode } else { owner.file_mode },
+            uid: owner.uid,
+            gid: owner.gid,
+        };
+        if let Some(key) = node.partition() {
+            attributes.mtime = source_time(access_source(&self.view(key)?.partition.origin));
+        }
+        match node {
+            Node::Of(key, Item::Records(records)) => {
+                let size = self.selection(key, records)?.size(effort)?;
+                attributes.size = size.unwrap_or(0);
+                attributes.is_final = size.is_some() && records.end.is_some();
+                attributes.mtime = self.records_time(key, records)?;
+            }
+            Node::Of(_, Item::Record(..)) => {
+                let content = self.record_content(node)?;
+                attributes.size = content.bytes.len() as u64;
+                attributes.mtime = content.mtime;
+                attributes.is_final = true;
+            }
+            Node::Of(key, Item::SourceFile(name, id)) => {
+                let path = self.source_path(key, name)?;
+                let meta = std::fs::symlink_metadata(&path).map_err(|_| FsError::NotFound)?;
+                if FileId::of(&meta) != *id {
+                    return Err(FsError::UnknownHandle);
+                }
+                attributes.size = meta.len();
+                attributes.mtime = meta.modified().unwrap_or(self.started);
+            }
+            _ if !attributes.is_dir => attributes.size = self.small_file(node)?.len() as u64,
+            _ => {}
+        }
+        Ok(attributes)
+    }
+
+    /// When the last of a file's records was written: the time of its last segment.
+    fn records_time(&self, key: &PartitionKey, records: &Records) -> Result<SystemTime, FsError> {
+        let segments = self.view(key)?.partition.segments()?;
+        let end = records.end.unwrap_or(crate::units::Offset(i64::MAX));
+        let last = segments.iter().rev().find(|segment| segment.lower < end);
+        Ok(last.map_or(self.started, |segment| source_time(&segment.path)))
+    }
+
+    fn owner_of(&self, node: &Node) -> Owner {
+        if self.options.access == Access::OwnerOnly {
+            return self.owner;
+        }
+        let view = node.partition().and_then(|key| self.view(key).ok());
+        let path = match &view {
+            Some(view) => Some(access_source(&view.partition.origin)),
+            None => self.source.paths().first().copied(),
+        };
+        let meta = path.and_then(|path| std::fs::metadata(path).ok());
+        let owner = meta.as_ref().map_or(self.owner, Owner::of_source);
+        let (Some(view), Node::Of(key, item)) = (view, node) else { return owner };
+        // A file's rights are those of the segments that it is made from.
+        let source = match item {
+            Item::SourceFile(name, _) => self.source_path(key, name).ok(),
+            _ => view.partition.segments().ok().and_then(|s| s.last().map(|segment| segment.path.clone())),
+        };
+        let file = source.and_then(|path| std::fs::metadata(path).ok());
+        file.map_or(owner, |meta| Owner { file_mode: Owner::of_source(&meta).file_mode, ..owner })
+    }
+
+    /// Opens a file or directory: the number of its handle.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn open_node(&self, ino: u64) -> Result<u64, FsError> {
+        let node = self.inodes.get(ino)?;
+        let content = self.content(ino, &node)?;
+        self.inodes.opened(ino);
+        if let Node::Of(key, Item::Records(records @ Records { kind: RecordsKind::Tail, .. })) = &*node {
+            self.tails.opened(key, records.start);
+        }
+        Ok(self.handles.add(Handle { ino, node, content }))
+    }
+
+    /// Closes a handle.
+    pub fn release(&self, handle: u64) {
+        let Some(handle) = self.handles.remove(handle) else { return };
+        if let Node::Of(key, Item::Records(records @ Records { kind: RecordsKind::Tail, .. })) = &*handle.node {
+            self.tails.released(key, records.start);
+        }
+        self.inodes.released(handle.ino);
+        self.source.close_idle(Duration::from_secs(5));
+    }
+
+    /// What a node contains.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn content(&self, ino: u64, node: &Node) -> Result<Content, FsError> {
+        Ok(match node {
+            _ if node.is_dir() => Content::Directory(Arc::new(self.list(ino, node)?)),
+            Node::Of(key, Item::Records(records)) => {
+                let selection = self.selection(key, records)?;
+                Content::Selection(selection, self.pin(key, records)?)
+            }
+            Node::Of(_, Item::Record(..)) => Content::Bytes(self.record_content(node)?.bytes.clone()),
+            Node::Of(key, Item::SourceFile(name, id)) => {
+                let path = self.source_path(key, name)?;
+                let file = source_files::open(&path).map_err(|error| LogError::io(&path, "open", error))?;
+                let meta = file.metadata().map_err(|error| LogError::io(&path, "stat", error))?;
+                if FileId::of(&meta) != *id {
+                    return Err(FsError::UnknownHandle);
+                }
+                Content::Source(Arc::new(file))
+            }
+            _ => Content::Bytes(Arc::new(self.small_file(node)?)),
+        })
+    }
+
+    /// Keeps the source of a `by-segment` file readable while that is open, also when a broker deletes it.
+    fn pin(&self, key: &PartitionKey, records: &Records) -> Result<Option<Arc<std::fs::File>>, FsError> {
+        if records.kind != RecordsKind::Segment {
+            return Ok(None);
+        }
+        let segments = self.view(key)?.partition.segments()?;
+        let segment = segments.iter().rev().find(|segment| segment.lower <= records.start);
+        segment.map(|segment| segment.pin().map_err(FsError::from)).transpose()
+    }
+
+    /// Reads up to `len` bytes at `at`; fewer only at the end of the file.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn read(&self, handle: u64, at: u64, len: usize) -> Result<Vec<u8>, FsError> {
+        let handle = self.handles.get(handle)?;
+        let mut out = Vec::with_capacity(len);
+        self.read_content(&handle.content, at, len, &mut out)?;
+        Ok(out)
+    }
+
+    /// Appends up to `len` bytes at `at` of some content to `out`.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn read_content(&self, content: &Content, at: u64, len: usize, out: &mut Vec<u8>) -> Result<(), FsError> {
+        match content {
+            Content::Selection(selection, _) => selection.read(at, len, out)?,
+            Content::Bytes(bytes) => {
+                let from = usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
+                let to = from.saturating_add(len).min(bytes.len());
+                out.extend_from_slice(bytes.get(from..to).unwrap_or_default());
+            }
+            Content::Source(file) => {
+                let begun = out.len();
+                out.resize(begun + len, 0);
+                let read = source_files::read_full(file, out.get_mut(begun..).unwrap_or_default(), at)
+                    .map_err(|source| FsError::Source { path: "segments".to_owned(), source })?;
+                out.truncate(begun + read);
+            }
+            Content::Directory(_) => return Err(FsError::IsADirectory),
+        }
+        Ok(())
+    }
+
+    /// The entries of an open directory, as they were when it was opened.
+    ///
+    /// # Errors
+    /// [`FsError::NotADirectory`].
+    pub fn entries(&self, handle: u64) -> Result<Arc<Vec<Entry>>, FsError> {
+        match self.handles.get(handle)?.content {
+            Content::Directory(entries) => Ok(entries),
+            _ => Err(FsError::NotADirectory),
+        }
+    }
+
+    /// The records of a file, shared by all that have it open.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] when the partition is gone.
+    pub fn selection(&self, key: &PartitionKey, records: &Records) -> Result<Arc<Selection>, FsError> {
+        let node = Node::Of(key.clone(), Item::Records(*records));
+        if let Some(selection) = lock(&self.selections).get(&node) {
+            return Ok(selection.clone());
+        }
+        let view = self.view(key)?;
+        let Records { format, start, end, .. } = *records;
+        let selection = Arc::new(Selection::new(view, key.committed, format, start, end));
+        lock(&self.selections).push(node, selection.clone());
+        Ok(selection)
+    }
+
+    /// The content of a single record's file, kept for the stat and read that follow a lookup.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] when there is no such record.
+    pub fn record_content(&self, node: &Node) -> Result<Arc<RecordContent>, FsError> {
+        let Node::Of(key, Item::Record(offset, form)) = node else { return Err(FsError::NotFound) };
+        let view = self.view(key)?;
+        view.partition.segments()?;
+        let generation = view.partition.generation();
+        if let Some(content) = lock(&self.records).get(node).filter(|kept| kept.generation == generation) {
+            return Ok(content.clone());
+        }
+        let found = view.record(key.committed, *offset, |record, place| {
+            let bytes = match form {
+                RecordForm::Value => record.value.unwrap_or_default().to_vec(),
+                RecordForm::Key => record.key.unwrap_or_default().to_vec(),
+                RecordForm::Json => record_json::render(&view.partition.name, record, place),
+                RecordForm::Rendered(Format::Log) => place.batch.bytes.to_vec(),
+                RecordForm::Rendered(format) => {
+                    let mut out = Vec::new();
+                    view.renderer().render(*format, record, &mut out);
+                    out
+                }
+            };
+            RecordContent { bytes: Arc::new(bytes), mtime: record_time(record.timestamp), generation }
+        })?;
+        let content = Arc::new(found.ok_or(FsError::NotFound)?);
+        if content.bytes.len() <= KEPT_RECORD_BYTES {
+            lock(&self.records).push(node.clone(), content.clone());
+        }
+        Ok(content)
+    }
+
+    /// The files that are made anew at each open.
+    fn small_file(&self, node: &Node) -> Result<Vec<u8>, FsError> {
+        Ok(match node {
+            Node::Readme => files::README.as_bytes().to_vec(),
+            Node::ControlFile(file) => files::control_file(self, *file),
+            Node::Of(_, Item::ByOffsetReadme) => files::BY_OFFSET_README.as_bytes().to_vec(),
+            Node::Of(key, Item::Info { json }) => info::render(&self.view(key)?, key.committed, *json)?,
+            Node::Of(key, Item::Problems) => self.view(key)?.problems.render(),
+            _ => return Err(FsError::IsADirectory),
+        })
+    }
+
+    fn source_path(&self, key: &PartitionKey, name: &OsStr) -> Result<PathBuf, FsError> {
+        Ok(match &self.view(key)?.partition.origin {
+            Origin::Directory(directory) => directory.join(name),
+            Origin::File(file) => file.with_file_name(name),
+        })
+    }
+}
+
+/// The cache, or none: a cache that can't be used costs time, never an answer.
+fn open_sidecars(options: &Options) -> Option<Sidecars> {
+    let directory = options.cache_dir.as_deref()?;
+    match Sidecars::open(directory, options.cache_limit) {
+        Ok(sidecars) => Some(sidecars),
+        Err(error) => {
+            tracing::warn!(directory = %directory.display(), %error, "no cache: sizes are measured at each mount");
+            None
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

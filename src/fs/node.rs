@@ -1,0 +1,160 @@
+//! What a name stands for.
+//!
+//! A node says all that is needed to make its content again, so that nothing has to be kept for the millions of
+//! records that somebody may have looked at. Its inode number is a hash of it: names that mean the same have the same
+//! number, at each lookup and in each mount.
+
+use std::ffi::OsString;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use crate::fs::names::RecordForm;
+use crate::log::files::FileId;
+use crate::units::Offset;
+use crate::view::format::Format;
+
+/// The root's inode number, as FUSE wants it.
+pub const ROOT_INO: u64 = 1;
+
+/// A file or directory of the mount.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Node {
+    /// The root.
+    Root,
+    /// `README.txt` at the root.
+    Readme,
+    /// `.topicfs`.
+    Control,
+    /// A file in it.
+    ControlFile(ControlFile),
+    /// A topic.
+    Topic(Arc<str>),
+    /// A partition's directory.
+    Partition(PartitionKey),
+    /// Something of a partition.
+    Of(PartitionKey, Item),
+}
+
+/// A file in `.topicfs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ControlFile {
+    /// `version`.
+    Version,
+    /// `config.yaml`: the configuration in force.
+    Config,
+    /// `problems`: all partitions' and the data directories'.
+    Problems,
+}
+
+impl ControlFile {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Version, Self::Config, Self::Problems];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Version => "version",
+            Self::Config => "config.yaml",
+            Self::Problems => "problems",
+        }
+    }
+}
+
+/// A partition as a path names it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PartitionKey {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The label below it, as in `0` or `0.delete`.
+    pub label: Arc<str>,
+    /// Whether records of aborted transactions are left out.
+    pub committed: bool,
+}
+
+/// Something of a partition.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Item {
+    /// `by-offset`.
+    ByOffset,
+    /// `by-offset/README.txt`.
+    ByOffsetReadme,
+    /// `by-segment`.
+    BySegment,
+    /// `segments`.
+    Segments,
+    /// `info`, or `info.json`.
+    Info {
+        /// Whether as JSON.
+        json: bool,
+    },
+    /// `problems`.
+    Problems,
+    /// A directory of the records of a range.
+    Range(Offset, Offset),
+    /// One record.
+    Record(Offset, RecordForm),
+    /// Rendered records.
+    Records(Records),
+    /// A source file.
+    SourceFile(OsString, FileId),
+}
+
+/// Rendered records in one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Records {
+    /// Which file it is; two files of the same records are two files.
+    pub kind: RecordsKind,
+    /// The format.
+    pub format: Format,
+    /// The first offset.
+    pub start: Offset,
+    /// The offset after the last; `None` for a file that grows with the log.
+    pub end: Option<Offset>,
+    /// The partition's generation: another one after a truncation or compaction, since bytes differ then.
+    pub generation: u64,
+}
+
+/// Which file of rendered records it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RecordsKind {
+    /// `log`.
+    Log,
+    /// `tail`.
+    Tail,
+    /// A range in `by-offset`.
+    Range,
+    /// A file in `by-segment`, whose source file stays readable while it is open.
+    Segment,
+}
+
+impl Node {
+    /// Whether it is a directory.
+    pub const fn is_dir(&self) -> bool {
+        match self {
+            Self::Root | Self::Control | Self::Topic(_) | Self::Partition(_) => true,
+            Self::Readme | Self::ControlFile(_) => false,
+            Self::Of(_, item) => {
+                matches!(item, Item::ByOffset | Item::BySegment | Item::Segments | Item::Range(..))
+            }
+        }
+    }
+
+    /// Its partition, if it is one or belongs to one.
+    pub const fn partition(&self) -> Option<&PartitionKey> {
+        match self {
+            Self::Partition(key) | Self::Of(key, _) => Some(key),
+            Self::Root | Self::Readme | Self::Control | Self::ControlFile(_) | Self::Topic(_) => None,
+        }
+    }
+
+    /// Its inode number, `attempt` being counted up where another node has it already.
+    pub fn ino(&self, attempt: u64) -> u64 {
+        if *self == Self::Root {
+            return ROOT_INO;
+        }
+        let mut hasher = DefaultHasher::new();
+        (self, attempt).hash(&mut hasher);
+        // Numbers below 16 are left to the root and to FUSE; the top bit to programs that take numbers as signed.
+        (hasher.finish() >> 1).max(16)
+    }
+}

@@ -1,0 +1,221 @@
+//! The adapter to fuser: each callback is a call and a reply, nothing is decided here.
+//!
+//! Every call is made under `catch_unwind`, since a panic in a callback would unmount everything (fuser joins its
+//! threads); it is answered with EIO. A `stat` that waits for a size is parked, so that no thread waits with it.
+
+mod parked;
+
+use std::ffi::OsStr;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use fuser::{
+    AccessFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen,
+    ReplyXattr, Request,
+};
+
+use crate::fs::attributes::Attributes;
+use crate::fs::mounted::Stat;
+use crate::fs::{Fs, FsError};
+use parked::Parked;
+
+/// How long the kernel may believe attributes that can't change.
+const FINAL_TTL: Duration = Duration::from_secs(1);
+/// The largest request, which is the kernel's limit as long as `fs.fuse.max_pages_limit` is 256.
+const MAX_REQUEST_BYTES: u32 = 1024 * 1024;
+/// Requests that the kernel may have under way without anybody waiting (read-ahead).
+const MAX_BACKGROUND: u16 = 64;
+
+/// Answers the kernel from a file system.
+#[derive(Debug)]
+pub struct Adapter {
+    fs: Arc<Fs>,
+    parked: Parked,
+}
+
+impl Adapter {
+    /// An adapter for `fs`.
+    pub fn new(fs: Arc<Fs>) -> Self {
+        Self { parked: Parked::new(fs.clone()), fs }
+    }
+}
+
+/// Makes a call: errors are logged at their level and become an errno, a panic becomes EIO.
+fn call<T>(name: &'static str, ino: u64, work: impl FnOnce() -> Result<T, FsError>) -> Result<T, Errno> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => {
+            match error.level() {
+                tracing::Level::WARN => tracing::warn!(ino, %error, "{name} failed"),
+                tracing::Level::INFO => tracing::info!(ino, %error, "{name} failed"),
+                _ => tracing::debug!(ino, %error, "{name} failed"),
+            }
+            Err(Errno::from_i32(error.errno()))
+        }
+        Err(_) => {
+            tracing::error!(ino, "{name} panicked; this is a bug in topicfs, the mount goes on");
+            Err(Errno::EIO)
+        }
+    }
+}
+
+/// The attributes in fuser's form. `blocks` is 0 for rendered text, which takes no space; links are 1, "not counted".
+fn attr(attributes: &Attributes) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(attributes.ino),
+        size: attributes.size,
+        blocks: 0,
+        atime: attributes.mtime,
+        mtime: attributes.mtime,
+        ctime: attributes.mtime,
+        crtime: UNIX_EPOCH,
+        kind: if attributes.is_dir { FileType::Directory } else { FileType::RegularFile },
+        perm: attributes.mode,
+        nlink: 1,
+        uid: attributes.uid,
+        gid: attributes.gid,
+        rdev: 0,
+        blksize: 128 * 1024,
+        flags: 0,
+    }
+}
+
+/// How long the kernel may believe attributes: those of a file that may grow, not at all.
+fn attr_ttl(attributes: &Attributes) -> Duration {
+    if attributes.is_final { FINAL_TTL } else { Duration::ZERO }
+}
+
+impl Filesystem for Adapter {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // Each by itself: a kernel that lacks one refuses the whole set.
+        for capability in [
+            InitFlags::FUSE_ASYNC_DIO,
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+        ] {
+            let _ = config.add_capabilities(capability);
+        }
+        let _ = config.set_max_write(MAX_REQUEST_BYTES);
+        let _ = config.set_max_background(MAX_BACKGROUND);
+        let _ = config.set_congestion_threshold(MAX_BACKGROUND / 4 * 3);
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        match call("lookup", parent.0, || self.fs.lookup(parent.0, name)) {
+            Ok((found, name_ttl)) => {
+                reply.entry_with_ttls(&attr_ttl(&found), &name_ttl, &attr(&found), Generation(0));
+            }
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn forget(&self, _: &Request, ino: INodeNo, count: u64) {
+        self.fs.forget(ino.0, count);
+    }
+
+    fn getattr(&self, request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match call("getattr", ino.0, || self.fs.stat(ino.0)) {
+            Ok(Stat::Known(attributes)) => reply.attr(&attr_ttl(&attributes), &attr(&attributes)),
+            Ok(Stat::Measuring(attributes, measurement)) => {
+                self.parked.park(reply, attributes, measurement, request.pid());
+            }
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match call("open", ino.0, || self.fs.open_node(ino.0)) {
+            Ok(handle) => {
+                let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_NOFLUSH;
+                reply.opened(FileHandle(handle), flags);
+            }
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        match call("read", ino.0, || self.fs.read(handle.0, offset, size as usize)) {
+            Ok(bytes) => reply.data(&bytes),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        let _ = call("release", ino.0, || {
+            self.fs.release(handle.0);
+            Ok(())
+        });
+        reply.ok();
+    }
+
+    fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match call("opendir", ino.0, || self.fs.open_node(ino.0)) {
+            Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn readdir(&self, _: &Request, ino: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        match call("readdir", ino.0, || self.fs.entries(handle.0)) {
+            Ok(entries) => {
+                let skip = usize::try_from(offset).unwrap_or(usize::MAX);
+                for (index, entry) in entries.iter().enumerate().skip(skip) {
+                    let kind = if entry.is_dir { FileType::Directory } else { FileType::RegularFile };
+                    if reply.add(INodeNo(entry.ino), index as u64 + 1, kind, &entry.name) {
+                        break;
+                    }
+                }
+                reply.ok();
+            }
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn releasedir(&self, _: &Request, ino: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        let _ = call("releasedir", ino.0, || {
+            self.fs.release(handle.0);
+            Ok(())
+        });
+        reply.ok();
+    }
+
+    fn getxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, reply: ReplyXattr) {
+        reply.error(Errno::NO_XATTR);
+    }
+
+    fn listxattr(&self, _: &Request, _: INodeNo, size: u32, reply: ReplyXattr) {
+        if size == 0 { reply.size(0) } else { reply.data(&[]) }
+    }
+
+    fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
+        // The kernel checks modes itself (default_permissions).
+        reply.ok();
+    }
+}

@@ -1,0 +1,178 @@
+//! `.json` of a single record: pretty, with all of its batch.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Serialize, Serializer};
+
+use crate::format::batch::{Codec, Header};
+use crate::format::record::{Record, TimestampType};
+use crate::units::TopicPartition;
+use crate::view::partition_view::RecordPlace;
+
+/// Text, or base64 of what is not UTF-8.
+enum Bytes<'a> {
+    Text(&'a str),
+    Binary(&'a [u8]),
+}
+
+impl<'a> Bytes<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        std::str::from_utf8(bytes).map_or(Self::Binary(bytes), Self::Text)
+    }
+}
+
+impl Serialize for Bytes<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Base64 {
+            base64: String,
+        }
+        match self {
+            Self::Text(text) => text.serialize(serializer),
+            Self::Binary(bytes) => Base64 { base64: STANDARD.encode(bytes) }.serialize(serializer),
+        }
+    }
+}
+
+/// The document.
+#[derive(Serialize)]
+struct Document<'a> {
+    topic: &'a str,
+    partition: i32,
+    offset: i64,
+    timestamp: Option<i64>,
+    timestamp_type: &'static str,
+    timestamp_iso: Option<String>,
+    key: Option<Bytes<'a>>,
+    value: Option<Bytes<'a>>,
+    headers: Vec<(Bytes<'a>, Option<Bytes<'a>>)>,
+    tombstone: bool,
+    key_size: Option<usize>,
+    value_size: Option<usize>,
+    sequence: Option<i32>,
+    batch: Batch,
+}
+
+/// Its `batch`.
+#[derive(Serialize)]
+struct Batch {
+    file: String,
+    position: u64,
+    size: usize,
+    magic: u8,
+    crc: u32,
+    codec: &'static str,
+    base_offset: Option<i64>,
+    last_offset: i64,
+    records: Option<u32>,
+    base_timestamp: Option<i64>,
+    max_timestamp: Option<i64>,
+    delete_horizon: Option<i64>,
+    leader_epoch: Option<i32>,
+    producer_id: Option<i64>,
+    producer_epoch: Option<i16>,
+    base_sequence: Option<i32>,
+    transactional: bool,
+}
+
+/// Renders `record`, which belongs to the batch at `place`.
+pub fn render(name: &TopicPartition, record: &Record<'_>, place: &RecordPlace<'_>) -> Vec<u8> {
+    let header = &place.batch.header;
+    let document = Document {
+        topic: &name.topic,
+        partition: name.partition,
+        offset: record.offset.0,
+        timestamp: (!record.timestamp.is_none()).then_some(record.timestamp.0),
+        timestamp_type: timestamp_type_name(header.timestamp_type),
+        timestamp_iso: iso(record.timestamp.0),
+        key: record.key.map(Bytes::new),
+        value: record.value.map(Bytes::new),
+        headers: record.headers.iter().map(|h| (Bytes::new(h.name), h.value.map(Bytes::new))).collect(),
+        tombstone: record.value.is_none(),
+        key_size: record.key.map(<[u8]>::len),
+        value_size: record.value.map(<[u8]>::len),
+        sequence: sequence(header, record),
+        batch: batch(header, place),
+    };
+    let mut out = serde_json::to_vec_pretty(&document).unwrap_or_default();
+    escape_controls(&mut out);
+    out.push(b'\n');
+    out
+}
+
+fn batch(header: &Header, place: &RecordPlace<'_>) -> Batch {
+    let time = |ms: i64| (ms != -1).then_some(ms);
+    Batch {
+        file: place.segment.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        position: place.position.0,
+        size: place.batch.bytes.len(),
+        magic: header.magic,
+        crc: header.crc,
+        codec: codec_name(header.codec),
+        base_offset: header.base_offset.map(|offset| offset.0),
+        last_offset: header.last_offset.0,
+        records: header.record_count,
+        base_timestamp: time(header.base_timestamp.0).filter(|_| !header.has_delete_horizon),
+        max_timestamp: time(header.max_timestamp.0),
+        delete_horizon: header.has_delete_horizon.then_some(header.base_timestamp.0),
+        leader_epoch: header.leader_epoch.map(|epoch| epoch.0),
+        producer_id: header.producer_id.map(|id| id.0),
+        producer_epoch: (header.producer_epoch >= 0).then_some(header.producer_epoch),
+        base_sequence: (header.base_sequence >= 0).then_some(header.base_sequence),
+        transactional: header.is_transactional,
+    }
+}
+
+/// The record's sequence number, which wraps from 2^31-1 to 0 (KAFKA-7692).
+fn sequence(header: &Header, record: &Record<'_>) -> Option<i32> {
+    let base = header.base_offset?;
+    if header.base_sequence < 0 {
+        return None;
+    }
+    let sequence = i64::from(header.base_sequence).checked_add(record.offset.0.checked_sub(base.0)?)?;
+    i32::try_from(sequence % (i64::from(i32::MAX) + 1)).ok()
+}
+
+/// The name of a timestamp type, as Kafka has it.
+pub const fn timestamp_type_name(kind: TimestampType) -> &'static str {
+    match kind {
+        TimestampType::NoTimestamp => "NoTimestampType",
+        TimestampType::CreateTime => "CreateTime",
+        TimestampType::LogAppendTime => "LogAppendTime",
+    }
+}
+
+/// The name of a codec, as Kafka has it.
+pub const fn codec_name(codec: Codec) -> &'static str {
+    match codec {
+        Codec::None => "none",
+        Codec::Gzip => "gzip",
+        Codec::Snappy => "snappy",
+        Codec::Lz4 => "lz4",
+        Codec::Zstd => "zstd",
+    }
+}
+
+/// A timestamp as ISO 8601 in UTC; `None` for no timestamp, or one beyond what a calendar has.
+pub fn iso(ms: i64) -> Option<String> {
+    if ms == -1 {
+        return None;
+    }
+    jiff::Timestamp::from_millisecond(ms).ok().map(|time| format!("{time:.3}"))
+}
+
+/// Escapes DEL and U+0080 to U+009F, which the JSON library leaves as they are and terminals obey.
+fn escape_controls(json: &mut Vec<u8>) {
+    if !json.iter().any(|byte| matches!(byte, 0x7f | 0xc2)) {
+        return;
+    }
+    let text = String::from_utf8_lossy(json);
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\u{7f}'..='\u{9f}' => out.push_str(&format!("\\u{:04x}", u32::from(character))),
+            _ => out.push(character),
+        }
+    }
+    *json = out.into_bytes();
+}
