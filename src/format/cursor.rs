@@ -48,10 +48,6 @@ impl<'a> Cursor<'a> {
         self.chunk().map(i32::from_be_bytes)
     }
 
-    pub(super) fn u32(&mut self) -> Result<u32, RecordFault> {
-        self.chunk().map(u32::from_be_bytes)
-    }
-
     pub(super) fn i64(&mut self) -> Result<i64, RecordFault> {
         self.chunk().map(i64::from_be_bytes)
     }

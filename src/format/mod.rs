@@ -13,7 +13,9 @@
 //! | [`index`] | `.index`, `.timeindex`, `.txnindex` |
 //! | [`checkpoint`] | the text checkpoints |
 //! | [`snapshot`] | producer snapshots |
-//! | [`properties`] | `meta.properties`, `server.properties`, `partition.metadata` |
+//! | [`properties`] | `meta.properties`, `server.properties` |
+//! | [`partition_metadata`] | the topic's id |
+//! | [`uuid`] | Kafka's text form of ids |
 //! | [`names`] | names of directories and files |
 
 #![cfg_attr(
@@ -28,9 +30,17 @@
 )]
 
 pub mod batch;
+pub mod checkpoint;
 pub mod compression;
+pub mod control;
+pub mod index;
 pub mod message_set;
+pub mod names;
+pub mod partition_metadata;
+pub mod properties;
 pub mod record;
+pub mod snapshot;
+pub mod uuid;
 
 mod cursor;
 mod error;
