@@ -1,0 +1,12 @@
+//! What the integration tests share: `mod common;` at the top of each.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test file takes only what it needs, and a test that can't go on stops with a panic"
+)]
+
+pub mod fixtures;
