@@ -7,4 +7,8 @@
 //! ```
 
 pub mod format;
+pub mod fs;
+pub mod fuse;
+pub mod log;
 pub mod units;
+pub mod view;

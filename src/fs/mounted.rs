@@ -454,7 +454,7 @@ impl Fs {
             Node::Readme => files::README.as_bytes().to_vec(),
             Node::ControlFile(file) => files::control_file(self, *file),
             Node::Of(_, Item::ByOffsetReadme) => files::BY_OFFSET_README.as_bytes().to_vec(),
-            Node::Of(key, Item::Info { json }) => info::render(&self.view(key)?, key.committed, *json)?,
+            Node::Of(key, Item::Info { json }) => info::render(&*self.view(key)?, key.committed, *json)?,
             Node::Of(key, Item::Problems) => self.view(key)?.problems.render(),
             _ => return Err(FsError::IsADirectory),
         })

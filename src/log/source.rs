@@ -16,14 +16,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::format::batch::Limits;
-use crate::format::names::{self, DirKind};
-use crate::format::properties;
+use crate::format::names::{self, Kind, PartitionDir};
+use crate::format::properties::Properties;
 use crate::log::LogError;
 use crate::log::checkpoints::CheckpointFile;
 use crate::log::files::{self, FileId, FilePool};
 use crate::log::partition::{Bounds, Origin, Partition};
 use crate::log::segment::base_of_name;
-use crate::units::{PartitionId, TopicPartition};
+use crate::units::TopicPartition;
 
 /// Descriptors kept open at most.
 const OPEN_FILES: usize = 256;
@@ -95,9 +95,7 @@ struct Listed {
 
 /// A partition directory found in a data directory.
 struct Candidate {
-    name: TopicPartition,
-    kind: DirKind,
-    id: Option<String>,
+    dir: PartitionDir,
     path: PathBuf,
     bounds: Bounds,
 }
@@ -179,7 +177,7 @@ impl Source {
             let partition = match same {
                 Some(same) => Arc::clone(same),
                 None => Arc::new(Partition::new(
-                    candidate.name.clone(),
+                    candidate.dir.partition.clone(),
                     label,
                     Origin::Directory(candidate.path),
                     candidate.bounds,
@@ -187,7 +185,7 @@ impl Source {
                     self.options.limits,
                 )),
             };
-            tree.topics.entry(candidate.name.topic).or_default().push(partition);
+            tree.topics.entry(candidate.dir.partition.topic).or_default().push(partition);
         }
         for partitions in tree.topics.values_mut() {
             partitions.sort_by(|a, b| (a.name.partition, &a.label).cmp(&(b.name.partition, &b.label)));
@@ -209,11 +207,10 @@ impl Source {
             let path = path.join(&name);
             match self.classify(&path) {
                 Ok(None) => {}
-                Ok(Some((dir, id))) => {
-                    let name = TopicPartition { topic: dir.0, partition: dir.1 };
+                Ok(Some(dir)) => {
                     // The checkpoints speak of the partition itself, not of its leftovers.
-                    let bounds = if dir.2 == DirKind::Regular { bounds.clone() } else { Bounds::default() };
-                    found.push(Candidate { name, kind: dir.2, id, path, bounds });
+                    let bounds = if dir.kind == Kind::Current { bounds.clone() } else { Bounds::default() };
+                    found.push(Candidate { dir, path, bounds });
                 }
                 Err(text) => notes.push(Note { path, text }),
             }
@@ -225,10 +222,9 @@ impl Source {
         }
     }
 
-    /// Whether `path` is a partition directory: its topic, number and kind; `None` for files, which are no business
+    /// Whether `path` is a partition directory; `None` for files, which are no business
     /// of ours here; an error text for what is odd.
-    #[expect(clippy::type_complexity, reason = "used once, a few lines above")]
-    fn classify(&self, path: &Path) -> Result<Option<((String, PartitionId, DirKind), Option<String>)>, String> {
+    fn classify(&self, path: &Path) -> Result<Option<PartitionDir>, String> {
         let meta = std::fs::symlink_metadata(path).map_err(|error| error.to_string())?;
         let is_link = meta.is_symlink();
         let is_dir = if is_link { std::fs::metadata(path).is_ok_and(|meta| meta.is_dir()) } else { meta.is_dir() };
@@ -236,10 +232,10 @@ impl Source {
             return if meta.is_file() { Ok(None) } else { Err("neither a directory nor a file: ignored".to_owned()) };
         }
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if name == "remote-log-index-cache" {
+        if name == names::REMOTE_INDEX_CACHE {
             return Ok(None);
         }
-        let Some(dir) = names::parse_partition_dir(name) else {
+        let Some(dir) = PartitionDir::parse(name) else {
             return Err("not a partition directory (TOPIC-N): ignored; a broker would refuse to start".to_owned());
         };
         if is_link && !self.options.follow_symlinks {
@@ -248,7 +244,7 @@ impl Source {
         if let Err(error) = std::fs::read_dir(path) {
             return Err(format!("can't be listed: {error}"));
         }
-        Ok(Some(((dir.topic, dir.partition, dir.kind), dir.id)))
+        Ok(Some(dir))
     }
 }
 
@@ -272,8 +268,8 @@ impl Root {
         listing.check_data_directory(&path)?;
         let checkpoint = |name: &str| Some(Arc::new(CheckpointFile::new(path.join(name))));
         let bounds = Bounds {
-            log_start: checkpoint(names::LOG_START_CHECKPOINT),
-            high_watermark: checkpoint(names::HIGH_WATERMARK_CHECKPOINT),
+            log_start: checkpoint(names::LOG_STARTS),
+            high_watermark: checkpoint(names::HIGH_WATERMARKS),
         };
         Ok(Self::DataDirectory { path, bounds })
     }
@@ -314,11 +310,11 @@ impl Listing {
             if base_of_name(&file).is_some() {
                 listing.segments += 1;
                 listing.first_segment = listing.first_segment.filter(|first| *first < file).or(Some(file));
-            } else if names::parse_partition_dir(&name).is_some() && file.is_dir() {
+            } else if PartitionDir::parse(&name).is_some() && file.is_dir() {
                 listing.partitions += 1;
             } else if name.ends_with(".log") {
                 listing.logs += 1;
-            } else if names::is_broker_file(&name) {
+            } else if is_broker_file(&name) {
                 listing.broker_files += 1;
             } else {
                 listing.others += 1;
@@ -347,20 +343,20 @@ impl Listing {
 fn single(origin: Origin, directory: &Path, pool: &Arc<FilePool>, options: SourceOptions) -> Partition {
     let real = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
     let dir_name = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let (name, kind) = match names::parse_partition_dir(&dir_name) {
-        Some(dir) => (TopicPartition { topic: dir.topic, partition: dir.partition }, dir.kind),
-        None => (TopicPartition { topic: safe_topic(&dir_name), partition: 0 }, DirKind::Regular),
-    };
+    let dir = PartitionDir::parse(&dir_name).unwrap_or_else(|| PartitionDir {
+        partition: TopicPartition { topic: safe_topic(&dir_name), partition: 0 },
+        kind: Kind::Current,
+    });
     let mut bounds = Bounds::default();
-    if let (DirKind::Regular, Some(parent)) = (kind, real.parent()) {
+    if let (Kind::Current, Some(parent)) = (&dir.kind, real.parent()) {
         // The directory around it may be the data directory that it lives in.
-        let start = parent.join(names::LOG_START_CHECKPOINT);
+        let start = parent.join(names::LOG_STARTS);
         bounds.log_start = start.is_file().then(|| Arc::new(CheckpointFile::new(start)));
-        let mark = parent.join(names::HIGH_WATERMARK_CHECKPOINT);
+        let mark = parent.join(names::HIGH_WATERMARKS);
         bounds.high_watermark = mark.is_file().then(|| Arc::new(CheckpointFile::new(mark)));
     }
-    let label = label_of(name.partition, kind);
-    Partition::new(name, label, origin, bounds, pool.clone(), options.limits)
+    let label = label_of(&dir);
+    Partition::new(dir.partition, label, origin, bounds, pool.clone(), options.limits)
 }
 
 fn open_segment(path: PathBuf, pool: &Arc<FilePool>, options: SourceOptions) -> Result<Root, LogError> {
@@ -392,6 +388,20 @@ fn check_not_text(path: &Path, listing: &Listing) -> Result<(), LogError> {
     Ok(())
 }
 
+/// Whether a name is that of a file that brokers keep beside their partitions.
+fn is_broker_file(name: &str) -> bool {
+    [
+        names::META_PROPERTIES,
+        names::CLEAN_SHUTDOWN,
+        names::RECOVERY_POINTS,
+        names::HIGH_WATERMARKS,
+        names::LOG_STARTS,
+        names::CLEANER_OFFSETS,
+        names::BOOTSTRAP_CHECKPOINT,
+    ]
+    .contains(&name)
+}
+
 /// Whether these first bytes can't be a segment's: an offset that is printable has eight printable bytes.
 fn looks_like_text(head: &[u8]) -> bool {
     head.len() >= 8 && head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
@@ -413,9 +423,8 @@ fn expand(part: &str, paths: &mut Vec<PathBuf>) -> Result<(), LogError> {
         return Ok(());
     }
     let bytes = files::read_small(path, MAX_PROPERTIES_BYTES).map_err(|source| not_openable(path, source))?;
-    let entries = properties::parse(&bytes).map_err(|error| not_a_source(path, &error.to_string()))?;
-    let value = |key: &str| entries.iter().rev().find(|(k, _)| k == key).map(|(_, value)| value.clone());
-    let Some(dirs) = value("log.dirs").or_else(|| value("log.dir")) else {
+    let properties = Properties::parse(&bytes).map_err(|error| not_a_source(path, &error.to_string()))?;
+    let Some(dirs) = properties.get("log.dirs").or_else(|| properties.get("log.dir")) else {
         return Err(not_a_source(path, "names neither log.dirs nor log.dir"));
     };
     paths.extend(dirs.split(',').map(str::trim).filter(|dir| !dir.is_empty()).map(PathBuf::from));
@@ -429,8 +438,8 @@ fn note_cluster_ids(roots: &[Root], notes: &mut Vec<Note>) {
         let Root::DataDirectory { path, .. } = root else { continue };
         let path = path.join(names::META_PROPERTIES);
         let Ok(bytes) = files::read_small(&path, MAX_PROPERTIES_BYTES) else { continue };
-        let id = match properties::parse(&bytes) {
-            Ok(entries) => entries.into_iter().rev().find(|(key, _)| key == "cluster.id").map(|(_, id)| id),
+        let id = match Properties::parse(&bytes) {
+            Ok(properties) => properties.get("cluster.id").map(str::to_owned),
             Err(error) => {
                 notes.push(Note { path, text: error.to_string() });
                 continue;
@@ -447,24 +456,25 @@ fn note_cluster_ids(roots: &[Root], notes: &mut Vec<Note>) {
     }
 }
 
-fn label_of(partition: PartitionId, kind: DirKind) -> String {
-    match kind {
-        DirKind::Regular => partition.to_string(),
-        DirKind::Delete => format!("{partition}.delete"),
-        DirKind::Future => format!("{partition}.future"),
-        DirKind::Stray => format!("{partition}.stray"),
+fn label_of(dir: &PartitionDir) -> String {
+    let number = dir.partition.partition;
+    match &dir.kind {
+        Kind::Current => number.to_string(),
+        Kind::Delete { .. } => format!("{number}.delete"),
+        Kind::Future { .. } => format!("{number}.future"),
+        Kind::Stray { .. } => format!("{number}.stray"),
     }
 }
 
 /// A label that no other partition of the topic has: a second leftover gets its id's first characters, the same
 /// partition in another data directory `.source-2`.
 fn free_label(candidate: &Candidate, used: &mut HashSet<(String, String)>) -> String {
-    let topic = &candidate.name.topic;
-    let plain = label_of(candidate.name.partition, candidate.kind);
+    let topic = &candidate.dir.partition.topic;
+    let plain = label_of(&candidate.dir);
     if used.insert((topic.clone(), plain.clone())) {
         return plain;
     }
-    if let Some(id) = &candidate.id {
+    if let Kind::Delete { id } | Kind::Future { id } | Kind::Stray { id } = &candidate.dir.kind {
         let label = format!("{plain}-{}", id.chars().take(8).collect::<String>());
         if used.insert((topic.clone(), label.clone())) {
             return label;

@@ -157,5 +157,5 @@ fn marker_of(batch: &Batch<'_>, decoder: &mut Decoder, segment: &Segment) -> Opt
         return None;
     }
     let record = batch.records(decoder, &segment.limits()).ok()?.next()?.ok()?;
-    ControlType::from_key(record.key?)
+    ControlType::parse(record.key?).ok()
 }

@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use crate::format::properties;
+use crate::format::{names, partition_metadata};
 use crate::log::LogError;
 use crate::log::files;
 use crate::log::partition::Origin;
@@ -168,6 +168,6 @@ const fn tail_name(tail: &Tail) -> &'static str {
 /// The topic's id from `partition.metadata` (KIP-516), if that is there and right.
 fn topic_id(origin: &Origin) -> Option<String> {
     let Origin::Directory(directory) = origin else { return None };
-    let bytes = files::read_small(&directory.join("partition.metadata"), 4096).ok()?;
-    properties::parse_partition_metadata(&bytes).ok().map(|id| id.to_string())
+    let bytes = files::read_small(&directory.join(names::PARTITION_METADATA), 4096).ok()?;
+    partition_metadata::parse(&bytes).ok().map(|id| id.to_string())
 }
