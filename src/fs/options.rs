@@ -1,0 +1,171 @@
+//! What a user may choose about how a source is shown.
+//!
+//! Plain values: `config` fills them from a file and from `-o` words, the layers below only read them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Declares an enum whose variants have a name in options and configuration files.
+macro_rules! choice {
+    (
+        $(#[$doc:meta])*
+        $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)+ }
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant,)+
+        }
+
+        impl $name {
+            /// Every name, the default first.
+            pub const NAMES: &'static [&'static str] = &[$($text),+];
+
+            /// The name in options and configuration files.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)+
+                }
+            }
+
+            /// The choice of that name.
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name {
+                    $($text => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+choice! {
+    /// Which records of transactions are shown (KIP-98).
+    Isolation {
+        /// All of them, also of transactions that are open or were aborted.
+        #[default]
+        ReadUncommitted = "read_uncommitted",
+        /// Those of committed transactions, up to the last stable offset.
+        ReadCommitted = "read_committed",
+    }
+}
+
+choice! {
+    /// Where a partition ends.
+    UpTo {
+        /// At the log end: everything that is on disk.
+        #[default]
+        LogEnd = "log-end",
+        /// At the high watermark: what a consumer would have been given.
+        HighWatermark = "high-watermark",
+    }
+}
+
+choice! {
+    /// Where a partition starts.
+    From {
+        /// At the log start offset, as for a consumer.
+        #[default]
+        LogStart = "log-start",
+        /// At the first segment: also what was deleted and is still on disk.
+        FirstSegment = "first-segment",
+    }
+}
+
+choice! {
+    /// What a reader meets at a damaged batch.
+    OnDamage {
+        /// The next batch whose checksum is right.
+        #[default]
+        Skip = "skip",
+        /// An I/O error.
+        Error = "error",
+    }
+}
+
+choice! {
+    /// How much a listing shows.
+    Listing {
+        /// Files and directories that are named by their content; records are opened by name.
+        #[default]
+        Names = "names",
+        /// The directories of a partition's records too.
+        Full = "full",
+    }
+}
+
+/// Who may read a mount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Access {
+    /// The user who mounted: files are 0400, directories 0500.
+    #[default]
+    OwnerOnly,
+    /// Those who may read the source: owner, group and mode are the source's, without execute bits on files.
+    FromSource,
+}
+
+/// Formats that a listing can show; `txt` is shown under the bare name.
+pub const LISTABLE_FORMATS: &[&str] = &["txt", "jsonl", "tsv", "json", "log"];
+
+/// Everything that can be chosen about how a source is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Which records of transactions are shown.
+    pub isolation: Isolation,
+    /// Where partitions end.
+    pub up_to: UpTo,
+    /// Where partitions start.
+    pub from: From,
+    /// What a reader meets at a damaged batch.
+    pub on_damage: OnDamage,
+    /// The number of records in `tail`, at least 1.
+    pub tail_records: u64,
+    /// The formats that listings show, each one of [`LISTABLE_FORMATS`], none twice.
+    pub formats_listed: Vec<String>,
+    /// How much a listing shows.
+    pub listing: Listing,
+    /// Whether a value that parses as JSON is inlined in `.jsonl` as `value_json`.
+    pub value_json: bool,
+    /// Whether a key that parses as JSON is inlined in `.jsonl` as `key_json`.
+    pub key_json: bool,
+    /// How long a stat of an open file waits for its size.
+    pub measure_wait: Duration,
+    /// The largest batch that is read, in bytes on disk.
+    pub max_batch_bytes: usize,
+    /// The largest batch that is read, in bytes once decompressed.
+    pub max_decoded_bytes: usize,
+    /// Where measurements are kept; the user's own cache directory if not set.
+    pub cache_dir: Option<PathBuf>,
+    /// The most that the cache may hold, in bytes.
+    pub cache_limit: u64,
+    /// Whether partition directories that are symbolic links are followed.
+    pub follow_symlinks: bool,
+    /// The most that measuring reads from the source, in bytes a second.
+    pub max_read_rate: Option<u64>,
+    /// Who may read a mount.
+    pub access: Access,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            isolation: Isolation::default(),
+            up_to: UpTo::default(),
+            from: From::default(),
+            on_damage: OnDamage::default(),
+            tail_records: 1000,
+            formats_listed: vec!["txt".to_owned(), "jsonl".to_owned()],
+            listing: Listing::default(),
+            value_json: false,
+            key_json: false,
+            measure_wait: Duration::from_secs(10),
+            max_batch_bytes: 256 << 20,
+            max_decoded_bytes: 1 << 30,
+            cache_dir: None,
+            cache_limit: 1 << 30,
+            follow_symlinks: false,
+            max_read_rate: None,
+            access: Access::default(),
+        }
+    }
+}
