@@ -178,10 +178,10 @@ impl Key {
             Kind::Count(place) => *place(config) = value.count().filter(|count| *count > 0)?,
             Kind::Size(place) => *place(config) = value.size()?,
             Kind::Memory(place) => {
-                *place(config) = usize::try_from(value.size()?).ok().filter(|size| *size > 0)?
+                *place(config) = usize::try_from(value.size()?).ok().filter(|size| *size > 0)?;
             }
             Kind::Rate(place) => {
-                *place(config) = optional(value, |value| value.size().filter(|rate| *rate > 0))?
+                *place(config) = optional(value, |value| value.size().filter(|rate| *rate > 0))?;
             }
             Kind::Time(place) => *place(config) = value.duration()?,
             Kind::Directory(place) => *place(config) = optional(value, absolute)?,
