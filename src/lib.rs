@@ -6,5 +6,11 @@
 //! main -> cli -> config, mount -> fuse -> fs -> view -> log -> format -> units
 //! ```
 
+pub mod cli;
+pub mod config;
 pub mod format;
+pub mod fs;
+pub mod fuse;
+pub mod log;
+pub mod mount;
 pub mod units;
