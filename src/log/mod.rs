@@ -1,0 +1,3 @@
+//! The files of a log. (Placeholder until the layers are merged.)
+
+pub mod source;
