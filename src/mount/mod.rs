@@ -47,10 +47,16 @@ pub enum MountError {
         cause: io::Error,
     },
     /// Something in the mountpoint.
-    #[error("mountpoint {path} is not empty; use an empty directory, or `-o nonempty` to hide what it holds", path = .0.display())]
+    #[error(
+        "mountpoint {path} is not empty; use an empty directory, or `-o nonempty` to hide what it holds",
+        path = .0.display()
+    )]
     NotEmpty(PathBuf),
     /// A mount of ours at the mountpoint.
-    #[error("{source_name} is already mounted on {path}; `topicfs umount {path}` frees it", path = path.display())]
+    #[error(
+        "{source_name} is already mounted on {path}; `topicfs umount {path}` frees it",
+        path = path.display()
+    )]
     AlreadyOurs {
         /// The mountpoint.
         path: PathBuf,
@@ -59,7 +65,8 @@ pub enum MountError {
     },
     /// Another mount at the mountpoint.
     #[error(
-        "{source_name} ({fs_type}) is already mounted on {}; use another directory, or `-o nonempty` to mount over it",
+        "{source_name} ({fs_type}) is already mounted on {}; use another directory, or `-o nonempty` to \
+         mount over it",
         path.display()
     )]
     AlreadyMounted {
@@ -83,7 +90,10 @@ pub enum MountError {
         fs_type: String,
     },
     /// The mount would show itself.
-    #[error("mountpoint {} lies inside the source {}; use a directory outside it", path.display(), source_path.display())]
+    #[error(
+        "mountpoint {} lies inside the source {}; use a directory outside it",
+        path.display(), source_path.display()
+    )]
     InsideSource {
         /// The mountpoint.
         path: PathBuf,
@@ -91,7 +101,10 @@ pub enum MountError {
         source_path: PathBuf,
     },
     /// The mount would hide what it reads.
-    #[error("mountpoint {} would hide the source {}; use a directory that doesn't hold it", path.display(), source_path.display())]
+    #[error(
+        "mountpoint {} would hide the source {}; use a directory that doesn't hold it",
+        path.display(), source_path.display()
+    )]
     HidesSource {
         /// The mountpoint.
         path: PathBuf,
@@ -117,7 +130,8 @@ pub enum MountError {
     NoDevice,
     /// FUSE is not for this user.
     #[error(
-        "/dev/fuse: {0}; `chmod 666 /dev/fuse` as root lets users mount; `topicfs ls`, `cat` and `tail` work without it"
+        "/dev/fuse: {0}; `chmod 666 /dev/fuse` as root lets users mount; `topicfs ls`, `cat` and `tail` \
+         work without it"
     )]
     DeviceRefused(io::Error),
     /// A user without the helper that mounts for users.
@@ -127,7 +141,8 @@ pub enum MountError {
     NoHelper,
     /// A user may not let others in.
     #[error(
-        "allow_other is refused to users; the line `user_allow_other` in /etc/fuse.conf permits it, or mount as root"
+        "allow_other is refused to users; the line `user_allow_other` in /etc/fuse.conf permits it, or mount \
+         as root"
     )]
     AllowOtherRefused,
     /// The kernel or fusermount3 refused.

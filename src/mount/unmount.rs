@@ -27,7 +27,10 @@ pub enum UnmountError {
     #[error("nothing is mounted on {path}", path = .0.display())]
     NotMounted(PathBuf),
     /// A directory in a mount.
-    #[error("{} is not a mountpoint, it lies in the mount on {mount}; `topicfs umount {mount}`", path.display(), mount = mount.display())]
+    #[error(
+        "{} is not a mountpoint, it lies in the mount on {mount}; `topicfs umount {mount}`",
+        path.display(), mount = mount.display()
+    )]
     Inside {
         /// What was named.
         path: PathBuf,
@@ -35,7 +38,10 @@ pub enum UnmountError {
         mount: PathBuf,
     },
     /// A mount of something else.
-    #[error("{path} is a mount of type {fs_type}, not ours; `umount {path}` takes it away", path = path.display())]
+    #[error(
+        "{path} is a mount of type {fs_type}, not ours; `umount {path}` takes it away",
+        path = path.display()
+    )]
     NotOurs {
         /// What was named.
         path: PathBuf,
@@ -43,7 +49,10 @@ pub enum UnmountError {
         fs_type: String,
     },
     /// Somebody is in it.
-    #[error("{path} is busy{holders}; `topicfs umount --lazy {path}` lets them finish", path = path.display())]
+    #[error(
+        "{path} is busy{holders}; `topicfs umount --lazy {path}` lets them finish",
+        path = path.display()
+    )]
     Busy {
         /// The mountpoint.
         path: PathBuf,
