@@ -6,9 +6,12 @@
 //! main -> cli -> config, mount -> fuse -> fs -> view -> log -> format -> units
 //! ```
 
+pub mod cli;
+pub mod config;
 pub mod format;
 pub mod fs;
 pub mod fuse;
 pub mod log;
+pub mod mount;
 pub mod units;
 pub mod view;

@@ -1,3 +1,5 @@
 //! The `topicfs` command.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    topicfs::cli::main()
+}

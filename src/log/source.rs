@@ -128,6 +128,12 @@ impl Source {
         self.roots.iter().map(Root::path).collect()
     }
 
+    /// The same, absolute and without links: where the source really is.
+    pub fn directories(&self) -> Vec<PathBuf> {
+        let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        self.roots.iter().map(|root| real(root.path())).collect()
+    }
+
     /// The topics and partitions as they are now.
     pub fn tree(&self) -> Arc<Tree> {
         let states: Vec<_> = self.roots.iter().map(Root::state).collect();

@@ -1,0 +1,252 @@
+//! The grammar of the command line, with its help texts.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use super::logging::Level;
+use crate::config::{self, Caller, Config};
+
+/// Kafka data directories as plain files.
+#[derive(Debug, Parser)]
+#[command(name = "topicfs", version, propagate_version = true, max_term_width = 100, after_help = EXAMPLES)]
+pub struct TopicFs {
+    /// Say error, warn, info, debug or trace in the log; RUST_LOG selects by module
+    #[arg(long, global = true, value_name = "LEVEL", hide_possible_values = true, display_order = 900)]
+    pub log_level: Option<Level>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show a data directory as files at a mountpoint
+    Mount(MountArgs),
+    /// Take a mount away, also a dead one
+    Umount(UmountArgs),
+    /// Mount sample data to try things on
+    Demo(DemoArgs),
+    /// List a directory of the tree, without a mount
+    Ls(LsArgs),
+    /// Print files of the tree, without a mount
+    Cat(CatArgs),
+    /// Print the end of files of the tree, without a mount
+    Tail(TailArgs),
+    /// Measure everything now, so that sizes are known later
+    Index(IndexArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write all of them
+    Man(ManArgs),
+}
+
+/// The same for `mount` and for what works without one.
+#[derive(Debug, Clone, Default, Args)]
+pub struct OptionArgs {
+    /// Options with commas between; `topicfs mount --help` lists them
+    #[arg(short = 'o', value_name = "OPT,..")]
+    pub options: Vec<String>,
+    /// A YAML file with the same options; -o wins over it
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+impl OptionArgs {
+    /// The configuration that they make.
+    ///
+    /// # Errors
+    /// For the first option that isn't one.
+    pub fn load(&self, caller: Caller) -> anyhow::Result<Config> {
+        Ok(Config::load(self.config.as_deref(), &self.options, caller)?)
+    }
+}
+
+/// `topicfs mount`
+#[derive(Debug, Args)]
+#[command(after_help = mount_examples())]
+pub struct MountArgs {
+    /// A data directory, several with commas between, a server.properties, a partition directory or a segment file
+    pub source: String,
+    /// An empty directory
+    pub mountpoint: PathBuf,
+    /// What is shown and how.
+    #[command(flatten)]
+    pub options: OptionArgs,
+    /// Stay in the foreground, with messages on stderr
+    #[arg(long)]
+    pub foreground: bool,
+    /// Append messages to this file instead of syslog
+    #[arg(long, value_name = "FILE")]
+    pub log_file: Option<PathBuf>,
+}
+
+/// `topicfs umount`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  topicfs umount /mnt/k\n  topicfs umount --lazy /mnt/k")]
+pub struct UmountArgs {
+    /// Where it is mounted
+    pub mountpoint: PathBuf,
+    /// Let those finish who still read from it
+    #[arg(long, short = 'l')]
+    pub lazy: bool,
+}
+
+/// `topicfs demo`
+#[derive(Debug, Args)]
+#[command(after_help = "The sample data ends with the command: it lies in a new directory below TMPDIR.")]
+pub struct DemoArgs {
+    /// Run a tour of commands through the mount, and end
+    #[arg(long)]
+    pub tour: bool,
+}
+
+/// `topicfs ls`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  topicfs ls data\n  topicfs ls -l data orders/0 'orders/*/tail'")]
+pub struct LsArgs {
+    /// As for `mount`
+    pub source: String,
+    /// Paths in the tree, globs too; its root if none
+    pub paths: Vec<String>,
+    /// Show modes, sizes and times
+    #[arg(long, short = 'l')]
+    pub long: bool,
+    /// What is shown and how.
+    #[command(flatten)]
+    pub options: OptionArgs,
+}
+
+/// `topicfs cat`
+#[derive(Debug, Args)]
+#[command(after_help = CAT_EXAMPLES)]
+pub struct CatArgs {
+    /// As for `mount`
+    pub source: String,
+    /// Paths in the tree, globs too
+    #[arg(required = true)]
+    pub paths: Vec<String>,
+    /// What is shown and how.
+    #[command(flatten)]
+    pub options: OptionArgs,
+}
+
+/// `topicfs tail`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  topicfs tail data orders/0/log\n  topicfs tail -f -n 0 data orders/0/log.jsonl"
+)]
+pub struct TailArgs {
+    /// As for `mount`
+    pub source: String,
+    /// Paths in the tree, globs too
+    #[arg(required = true)]
+    pub paths: Vec<String>,
+    /// How many lines
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    pub lines: u64,
+    /// Go on as the files grow
+    #[arg(short = 'f', long)]
+    pub follow: bool,
+    /// What is shown and how.
+    #[command(flatten)]
+    pub options: OptionArgs,
+}
+
+/// `topicfs index`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  topicfs index /var/lib/kafka/data\n  topicfs index -o formats_listed=jsonl data"
+)]
+pub struct IndexArgs {
+    /// As for `mount`
+    pub source: String,
+    /// What is shown and how.
+    #[command(flatten)]
+    pub options: OptionArgs,
+}
+
+/// `topicfs completions`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  topicfs completions bash > /etc/bash_completion.d/topicfs")]
+pub struct CompletionsArgs {
+    /// Which shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// `topicfs man`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  topicfs man | man -l -\n  topicfs man --out /usr/local/share/man/man1")]
+pub struct ManArgs {
+    /// Write the pages of all commands into this directory
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// Mount a data directory, as mount(8) asks for it
+#[derive(Debug, Parser)]
+#[command(name = "mount.topicfs", version, after_help = FSTAB_EXAMPLE)]
+pub struct HelperArgs {
+    /// As for `topicfs mount`
+    pub source: String,
+    /// Where to mount
+    pub mountpoint: PathBuf,
+    /// Options with commas between; `topicfs mount --help` lists them
+    #[arg(short = 'o', value_name = "OPT,..")]
+    pub options: Vec<String>,
+    /// Ignore unknown options
+    #[arg(short = 's')]
+    pub sloppy: bool,
+    /// Check everything and mount nothing
+    #[arg(short = 'f')]
+    pub fake: bool,
+    /// Accepted; there is no mtab to leave alone
+    #[arg(short = 'n')]
+    pub no_mtab: bool,
+    /// Say what is mounted
+    #[arg(short = 'v')]
+    pub verbose: bool,
+    /// Accepted; the type is always fuse.topicfs
+    #[arg(short = 't', value_name = "TYPE")]
+    pub fs_type: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  topicfs demo                                     try it on sample data
+  topicfs mount /var/lib/kafka/data /mnt/k         then ls, cat, grep, tail -f, jq ...
+  topicfs umount /mnt/k
+  topicfs cat /var/lib/kafka/data orders/0/log     the same bytes without a mount
+
+Exit codes: 0 fine, 1 something was found wrong, 2 could not run.";
+
+const CAT_EXAMPLES: &str = "\
+Examples:
+  topicfs cat data orders/0/log | grep 4711
+  topicfs cat -o isolation=read_committed data orders/0/log.jsonl | jq .value
+  topicfs cat data-a,data-b 'orders/*/by-offset/last-1'";
+
+const FSTAB_EXAMPLE: &str = "\
+In /etc/fstab:
+  /var/lib/kafka/data  /mnt/k  fuse.topicfs  ro,nofail,allow_other,config=/etc/topicfs.yaml  0 0";
+
+fn mount_examples() -> String {
+    format!(
+        "\
+Options for -o and, in YAML, for --config (defaults first or in brackets):
+{}  config=FILE, log_file=FILE  for /etc/fstab, like --config and --log-file
+
+SIZE is 64MiB, 2G or bytes, TIME is 10s or 500ms, F:F.. is txt:jsonl. A comma in a value is `\\,`.
+
+The command returns once the mount serves, and the mount stays until `topicfs umount` or a signal.
+
+Examples:
+  topicfs mount /var/lib/kafka/data /mnt/k
+  topicfs mount -o isolation=read_committed,up_to=high-watermark data-a,data-b /mnt/k
+  topicfs mount --config mount-configs/forensics.yaml /evidence/server.properties /mnt/k
+  topicfs mount --foreground orders-0/00000000000000000000.log /mnt/k",
+        config::help()
+    )
+}

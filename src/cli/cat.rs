@@ -1,0 +1,38 @@
+//! `topicfs cat`
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use super::args::CatArgs;
+use super::mount::open;
+use super::{FOUND_WRONG, complain};
+use crate::config::Caller;
+use crate::fs::walk::ReadError;
+
+/// Prints files of the tree, byte for byte as a mount shows them. A path that can't be read is named, the others go on.
+///
+/// # Errors
+/// When it could not run; the text says what would work.
+pub fn run(args: &CatArgs) -> anyhow::Result<ExitCode> {
+    let fs = open(&args.source, &args.options.load(Caller::Person)?)?;
+    let mut out = io::stdout().lock();
+    let mut code = ExitCode::SUCCESS;
+    for pattern in &args.paths {
+        let found = match fs.expand(pattern) {
+            Ok(found) => found,
+            Err(error) => {
+                code = complain(pattern, &error, FOUND_WRONG);
+                continue;
+            }
+        };
+        for file in found {
+            match fs.read_whole(&file.node, |piece| out.write_all(piece)) {
+                Ok(()) => {}
+                Err(ReadError::Fs(error)) => code = complain(&file.path, &error, FOUND_WRONG),
+                Err(ReadError::Write(error)) => return Err(anyhow::Error::new(error).context("standard output")),
+            }
+        }
+    }
+    out.flush()?;
+    Ok(code)
+}

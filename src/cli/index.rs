@@ -1,0 +1,75 @@
+//! `topicfs index`
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::args::IndexArgs;
+use super::mount::open;
+use super::{FOUND_WRONG, complain};
+use crate::config::Caller;
+use crate::fs::{Fs, FsError, Node};
+use crate::view::selection::Effort;
+
+/// Measures every partition in the formats that listings show, so that sizes are known when they are asked for.
+///
+/// # Errors
+/// When it could not run; the text says what would work.
+pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
+    let fs = open(&args.source, &args.options.load(Caller::Person)?)?;
+    let partitions = partitions(&fs)?;
+    let bytes: u64 = partitions.iter().map(|(_, _, bytes)| bytes).sum();
+    let bar = if std::io::stderr().is_terminal() { ProgressBar::new(bytes) } else { ProgressBar::hidden() };
+    let style = "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}  {msg}";
+    bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let failed = Mutex::new(Vec::new());
+    let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((path, node, bytes)) = partitions.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    bar.set_message(path.clone());
+                    if let Err(error) = measure(&fs, node) {
+                        failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((path.clone(), error));
+                    }
+                    bar.inc(*bytes);
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    let mut code = ExitCode::SUCCESS;
+    for (path, error) in failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        code = complain(&path, &error, FOUND_WRONG);
+    }
+    println!("{} partitions, {bytes} bytes measured", partitions.len());
+    Ok(code)
+}
+
+/// All partitions: path, node and source bytes.
+fn partitions(fs: &Fs) -> Result<Vec<(String, Node, u64)>, FsError> {
+    let mut all = Vec::new();
+    for (topic, partitions) in &fs.source().tree().topics {
+        for partition in partitions {
+            let path = format!("{topic}/{}", partition.label);
+            let mut bytes = 0;
+            for segment in partition.segments()?.iter() {
+                bytes += segment.open()?.1;
+            }
+            all.push((path.clone(), fs.resolve(&path)?, bytes));
+        }
+    }
+    Ok(all)
+}
+
+fn measure(fs: &Fs, partition: &Node) -> Result<(), FsError> {
+    for format in fs.formats_listed() {
+        let name = crate::fs::names::listed_name("log", *format);
+        fs.attributes(0, &fs.child(partition, name.as_ref())?, Effort::All)?;
+    }
+    Ok(())
+}

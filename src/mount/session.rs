@@ -1,0 +1,205 @@
+//! Mounting with the right flags, and serving until the mount is taken away.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+
+use fuser::{Config, Filesystem, MountOption, Session, SessionACL};
+
+use super::mountinfo::Mounts;
+use super::unmount::{self, How, one_line};
+use super::{FIRST_ANSWER, FS_TYPE, MountError, sys};
+
+/// What to mount and where.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// A mountpoint that has been checked.
+    pub path: PathBuf,
+    /// What mountinfo and `df` call it.
+    pub source_name: String,
+    /// Whether other users are let in.
+    pub allow_other: bool,
+}
+
+/// A mount that serves.
+#[derive(Debug)]
+pub struct Mounted {
+    unmounter: Unmounter,
+    loops: JoinHandle<io::Result<()>>,
+}
+
+/// Takes one mount away, and no other that has come to the same place since.
+#[derive(Debug, Clone)]
+pub struct Unmounter {
+    path: PathBuf,
+    id: u64,
+}
+
+/// What became of a mount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unmounted {
+    /// It is gone.
+    Gone,
+    /// It is out of sight and ends with its last user.
+    Detached,
+}
+
+/// Mounts and serves; returns when an answer has come through the mount.
+///
+/// # Errors
+/// [`MountError`]; then nothing stays mounted.
+pub fn mount<F: Filesystem>(filesystem: F, plan: &Plan) -> Result<Mounted, MountError> {
+    let refused = |cause: &io::Error| MountError::Refused { path: plan.path.clone(), cause: explain(cause) };
+    let session = Session::new(filesystem, &plan.path, &config(plan)).map_err(|cause| refused(&cause))?;
+    let mut session = session.spawn().map_err(|cause| refused(&cause))?;
+    // fuser unmounts by path when its session is dropped, after the end too: it would take away what has been
+    // mounted at the same place since. So it never gets to drop it; unmounting is ours.
+    let loops = std::mem::replace(&mut session.guard, thread::spawn(|| Ok(())));
+    std::mem::forget(session);
+
+    let id = Mounts::read()
+        .ok()
+        .and_then(|mounts| mounts.at(&plan.path).map(|mount| mount.id))
+        .unwrap_or_default();
+    let unmounter = Unmounter { path: plan.path.clone(), id };
+    match first_answer(&plan.path) {
+        Ok(()) => Ok(Mounted { unmounter, loops }),
+        Err(cause) => {
+            let _ = unmount::release(&plan.path, How::Detach);
+            Err(MountError::Silent { path: plan.path.clone(), cause })
+        }
+    }
+}
+
+impl Mounted {
+    /// What takes it away, for another thread.
+    pub fn unmounter(&self) -> Unmounter {
+        self.unmounter.clone()
+    }
+
+    /// Waits until it has been taken away, by anybody.
+    ///
+    /// # Errors
+    /// When serving ended otherwise; then it is taken away here.
+    pub fn wait(self) -> Result<(), MountError> {
+        let ended = self.loops.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
+        ended.map_err(|cause| {
+            let _ = self.unmounter.unmount();
+            MountError::Ended { path: self.unmounter.path, cause }
+        })
+    }
+}
+
+impl Unmounter {
+    /// Takes the mount away, lazily when it is busy.
+    ///
+    /// # Errors
+    /// What the kernel or fusermount3 says.
+    pub fn unmount(&self) -> io::Result<Unmounted> {
+        if Mounts::read()?.at(&self.path).is_none_or(|mount| mount.id != self.id) {
+            return Ok(Unmounted::Gone);
+        }
+        match unmount::release(&self.path, How::IfUnused) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                unmount::release(&self.path, How::Detach).map(|()| Unmounted::Detached)
+            }
+            other => other.map(|()| Unmounted::Gone),
+        }
+    }
+
+    /// The mountpoint.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Flags for a mount that can do no harm, whoever made the source.
+fn config(plan: &Plan) -> Config {
+    let cores = thread::available_parallelism().map_or(2, usize::from);
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName(fs_name(&plan.source_name, sys::effective_uid())),
+        // fuser drops `Subtype` where it mounts by itself, as root.
+        MountOption::CUSTOM(format!("subtype={}", FS_TYPE.trim_start_matches("fuse."))),
+        MountOption::RO,
+        MountOption::NoSuid,
+        MountOption::NoDev,
+        MountOption::NoExec,
+        MountOption::NoAtime,
+        MountOption::DefaultPermissions,
+    ];
+    config.acl = if plan.allow_other { SessionACL::All } else { SessionACL::Owner };
+    config.n_threads = Some((2 * cores).clamp(4, 16));
+    config.clone_fd = true;
+    config
+}
+
+/// The name of the source as it has to be given: fusermount3, which users mount through, wants commas escaped.
+fn fs_name(source: &str, user: u32) -> String {
+    match user {
+        0 => source.to_owned(),
+        _ => source.replace('\\', "\\\\").replace(',', "\\,"),
+    }
+}
+
+/// Asks through the mount for its root, as the first user would.
+fn first_answer(path: &Path) -> io::Result<()> {
+    let (path, (sender, receiver)) = (path.to_owned(), mpsc::channel());
+    // A thread of its own: it hangs with the mount, should that not answer.
+    thread::spawn(move || sender.send(std::fs::metadata(path).map(drop)));
+    match receiver.recv_timeout(FIRST_ANSWER) {
+        Ok(answer) => answer,
+        Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut)),
+    }
+}
+
+/// The kernel's or fusermount3's refusal, with what would work where that is known.
+fn explain(cause: &io::Error) -> String {
+    let text = one_line(&cause.to_string());
+    let hint = if text.contains("Operation not permitted") || text.contains("EPERM") {
+        "; a container needs `--cap-add SYS_ADMIN --device /dev/fuse`"
+    } else if text.contains("too many FUSE filesystems") {
+        "; /etc/fuse.conf sets `mount_max`"
+    } else {
+        ""
+    };
+    format!("{text}{hint}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_of_a_source_are_escaped_for_fusermount3_only() {
+        assert_eq!(fs_name("/a,/b", 0), "/a,/b");
+        assert_eq!(fs_name("/a,/b\\c", 1000), "/a\\,/b\\\\c");
+    }
+
+    #[test]
+    fn refusals_come_with_what_would_work() {
+        let refused = io::Error::other("fusermount3: mount failed: Operation not permitted\n");
+        assert_eq!(
+            explain(&refused),
+            "mount failed: Operation not permitted; a container needs `--cap-add SYS_ADMIN --device /dev/fuse`"
+        );
+    }
+
+    #[test]
+    fn every_mount_is_read_only_and_harmless() {
+        let plan = Plan { path: "/mnt".into(), source_name: "/data".to_owned(), allow_other: false };
+        let config = config(&plan);
+        for option in [
+            MountOption::RO,
+            MountOption::NoSuid,
+            MountOption::NoDev,
+            MountOption::NoExec,
+            MountOption::DefaultPermissions,
+        ] {
+            assert!(config.mount_options.contains(&option), "{option:?}");
+        }
+        assert_eq!(config.acl, SessionACL::Owner);
+        assert!(config.n_threads.is_some_and(|threads| threads >= 4));
+    }
+}
