@@ -76,25 +76,33 @@ impl<'a> Cursor<'a> {
     /// A 32-bit varint.
     #[inline]
     pub(super) fn varint(&mut self) -> Result<i32, RecordFault> {
-        if let Some((&byte, rest)) = self.bytes.split_first()
-            && byte < 0x80
-        {
-            self.bytes = rest;
-            return Ok(unzigzag32(u32::from(byte)));
+        match *self.bytes {
+            [byte, ref rest @ ..] if byte < 0x80 => {
+                self.bytes = rest;
+                Ok(unzigzag32(u32::from(byte)))
+            }
+            [low, high, ref rest @ ..] if high < 0x80 => {
+                self.bytes = rest;
+                Ok(unzigzag32(u32::from(two_bytes(low, high))))
+            }
+            _ => self.long_varint(),
         }
-        self.long_varint()
     }
 
     /// A 64-bit varint.
     #[inline]
     pub(super) fn varlong(&mut self) -> Result<i64, RecordFault> {
-        if let Some((&byte, rest)) = self.bytes.split_first()
-            && byte < 0x80
-        {
-            self.bytes = rest;
-            return Ok(unzigzag64(u64::from(byte)));
+        match *self.bytes {
+            [byte, ref rest @ ..] if byte < 0x80 => {
+                self.bytes = rest;
+                Ok(unzigzag64(u64::from(byte)))
+            }
+            [low, high, ref rest @ ..] if high < 0x80 => {
+                self.bytes = rest;
+                Ok(unzigzag64(u64::from(two_bytes(low, high))))
+            }
+            _ => self.long_varlong(),
         }
-        self.long_varlong()
     }
 
     fn long_varint(&mut self) -> Result<i32, RecordFault> {
@@ -120,6 +128,12 @@ impl<'a> Cursor<'a> {
         }
         Err(RecordFault::Varint)
     }
+}
+
+/// The value of a varint of two bytes, the most frequent length after one.
+#[inline]
+fn two_bytes(low: u8, high: u8) -> u16 {
+    u16::from(low & 0x7f) | u16::from(high) << 7
 }
 
 #[inline]

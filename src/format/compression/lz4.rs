@@ -93,7 +93,7 @@ fn decompress(block: &[u8], frame: &Frame, output: &mut Output) -> Result<(), St
     let spare = output.spare(frame.max_block_len);
     let room = spare.len().min(frame.max_block_len);
     let spare = spare.get_mut(..room).unwrap_or_default();
-    match decompress_into(block, spare) {
+    match decode_block(block, spare) {
         Ok(written) => output.advance(written),
         Err(DecompressError::OutputTooSmall { .. }) if room < frame.max_block_len => Err(Stop::Full),
         Err(DecompressError::OutputTooSmall { .. }) => {
@@ -101,6 +101,12 @@ fn decompress(block: &[u8], frame: &Frame, output: &mut Output) -> Result<(), St
         }
         Err(_) => Err(Stop::Bad("a block is damaged")),
     }
+}
+
+/// Stays a function of its own: inlined, the decoder's loop comes out at little more than half its speed.
+#[inline(never)]
+fn decode_block(block: &[u8], spare: &mut [u8]) -> Result<usize, DecompressError> {
+    decompress_into(block, spare)
 }
 
 fn u32_le(bytes: &[u8]) -> Result<(u32, &[u8]), Stop> {
