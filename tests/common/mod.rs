@@ -10,4 +10,6 @@
 )]
 
 pub mod fixtures;
+pub mod growing;
+pub mod mounted;
 pub mod shown;
