@@ -2,8 +2,6 @@
 //!
 //! All of it happens in a mount namespace of its own, with a FUSE device and a configuration that users may use, and
 //! with `mount.topicfs` in `/sbin`. What is mounted there ends with it.
-#![expect(clippy::expect_used, clippy::panic, reason = "a test that can't go on stops with a panic")]
-
 mod common;
 
 use std::io::{BufRead, BufReader};
@@ -240,7 +238,7 @@ fn a_user_lets_others_in_where_the_system_allows_it() {
     }
     world.ok(MOUNTER, r#"topicfs umount "$W/mnt" && gone"#);
 
-    world.ok(ROOT, r#"echo "# nothing" > "$W/fuse.conf""#);
+    world.ok(ROOT, r##"echo "# nothing" > "$W/fuse.conf""##);
     let refused = world.fails(MOUNTER, &mount("-o allow_other"));
     assert!(refused.contains("user_allow_other") && refused.lines().count() == 1, "{refused}");
 }

@@ -669,6 +669,8 @@ impl Frontier<'_> {
         let Workspace { decoder, scratch, .. } = workspace;
         for record in batch.records(decoder, &self.run.segment.limits())? {
             let record = record?;
+            // A compressed message set keeps its first offset inside.
+            totals.offsets.0 = totals.offsets.0.min(record.offset);
             totals.add(&record, env.renderer.measure(self.format, &record, scratch));
         }
         Ok(totals)
