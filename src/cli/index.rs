@@ -34,7 +34,10 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
                 while let Some((path, node, bytes)) = partitions.get(next.fetch_add(1, Ordering::Relaxed)) {
                     bar.set_message(path.clone());
                     if let Err(error) = measure(&fs, node) {
-                        failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((path.clone(), error));
+                        failed
+                            .lock()
+                            .unwrap_or_else(std::sync::PoisonError::into_inner)
+                            .push((path.clone(), error));
                     }
                     bar.inc(*bytes);
                 }

@@ -29,8 +29,10 @@ impl Measurement {
     /// Waits until it has ended, at most for `limit`; whether it has.
     pub fn wait(&self, limit: Duration) -> bool {
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        let (done, _) =
-            self.changed.wait_timeout_while(done, limit, |done| !*done).unwrap_or_else(PoisonError::into_inner);
+        let (done, _) = self
+            .changed
+            .wait_timeout_while(done, limit, |done| !*done)
+            .unwrap_or_else(PoisonError::into_inner);
         *done
     }
 

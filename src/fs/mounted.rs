@@ -53,7 +53,7 @@ pub struct Fs {
     owner: Owner,
     started: SystemTime,
     shared: Arc<Shared>,
-    views: Mutex<HashMap<(Arc<str>, Arc<str>), Arc<PartitionView>>>,
+    views: Mutex<HashMap<PartitionName, Arc<PartitionView>>>,
     inodes: Inodes,
     handles: Handles,
     tails: Tails,
@@ -61,6 +61,9 @@ pub struct Fs {
     selections: Mutex<LruCache<Node, Arc<Selection>>>,
     records: Mutex<LruCache<Node, Arc<RecordContent>>>,
 }
+
+/// A topic and a label in it.
+type PartitionName = (Arc<str>, Arc<str>);
 
 /// The content of a record's file.
 #[derive(Debug)]
@@ -96,7 +99,8 @@ impl Fs {
             from_first_segment: options.from == From::FirstSegment,
             fail_on_damage: options.on_damage == OnDamage::Error,
         };
-        let formats_listed = options.formats_listed.iter().filter_map(|name| Format::of_extension(name)).collect();
+        let formats_listed =
+            options.formats_listed.iter().filter_map(|name| Format::of_extension(name)).collect();
         let kept = |count| NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN);
         let process = std::fs::metadata("/proc/self").ok();
         let (uid, gid) = process.map_or((0, 0), |meta| (meta.uid(), meta.gid()));
@@ -311,7 +315,8 @@ impl Fs {
     /// Closes a handle.
     pub fn release(&self, handle: u64) {
         let Some(handle) = self.handles.remove(handle) else { return };
-        if let Node::Of(key, Item::Records(records @ Records { kind: RecordsKind::Tail, .. })) = &*handle.node {
+        if let Node::Of(key, Item::Records(records @ Records { kind: RecordsKind::Tail, .. })) = &*handle.node
+        {
             self.tails.released(key, records.start);
         }
         self.inodes.released(handle.ino);
@@ -368,7 +373,13 @@ impl Fs {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn read_content(&self, content: &Content, at: u64, len: usize, out: &mut Vec<u8>) -> Result<(), FsError> {
+    pub fn read_content(
+        &self,
+        content: &Content,
+        at: u64,
+        len: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), FsError> {
         match content {
             Content::Selection(selection, _) => selection.read(at, len, out)?,
             Content::Bytes(bytes) => {

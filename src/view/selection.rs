@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::log::LogError;
 use crate::log::partition::Partition;
 use crate::units::Offset;
+use crate::view::env::Env;
 use crate::view::format::Format;
 use crate::view::partition_view::{PartitionView, ViewError};
-use crate::view::run::{Edge, Env, Goal, Placed, Run};
+use crate::view::run::{Edge, Goal, Placed, Run};
 
 /// The records from one offset on, to another or to the log's end, in one format.
 #[derive(Debug)]
@@ -46,7 +47,13 @@ pub enum Effort {
 
 impl Selection {
     /// The records of `view` from `start` to `end` (exclusive), or to the log's end as it grows.
-    pub fn new(view: Arc<PartitionView>, committed: bool, format: Format, start: Offset, end: Option<Offset>) -> Self {
+    pub fn new(
+        view: Arc<PartitionView>,
+        committed: bool,
+        format: Format,
+        start: Offset,
+        end: Option<Offset>,
+    ) -> Self {
         Self { view, committed, format, start, end, parts: Mutex::default() }
     }
 
@@ -145,12 +152,20 @@ impl Selection {
             run.extend(env, format, Goal::Byte(at))?;
             let Some(placed) = run.at_output(format, at) else {
                 if self.view.scope.fail_on_damage && run.ends_damaged() {
-                    return if out.len() > begun { Ok(PartRead::Full) } else { Err(damaged(run, run.segment.below())) };
+                    return if out.len() > begun {
+                        Ok(PartRead::Full)
+                    } else {
+                        Err(damaged(run, run.segment.below()))
+                    };
                 }
                 return Ok(PartRead::Ended);
             };
             if self.fails_before(&placed, at) {
-                return if out.is_empty() { Err(damaged(run, placed.block.base())) } else { Ok(PartRead::Full) };
+                return if out.is_empty() {
+                    Err(damaged(run, placed.block.base()))
+                } else {
+                    Ok(PartRead::Full)
+                };
             }
             let end = self.end_in_block(env, part, &placed)?;
             if at >= end {
