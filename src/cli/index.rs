@@ -72,7 +72,7 @@ fn partitions(fs: &Fs) -> Result<Vec<(String, Node, u64)>, FsError> {
 fn measure(fs: &Fs, partition: &Node) -> Result<(), FsError> {
     for format in fs.formats_listed() {
         let name = crate::fs::names::listed_name("log", *format);
-        fs.attributes(0, &fs.child(partition, name.as_ref())?, Effort::All)?;
+        fs.attributes(0, &fs.child(partition, name.as_ref())?, Effort::Background)?;
     }
     Ok(())
 }

@@ -54,7 +54,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_batch_bytes: 256 << 20, max_decoded_bytes: 512 << 20 }
+        Self { max_batch_bytes: 128 << 20, max_decoded_bytes: 256 << 20 }
     }
 }
 

@@ -122,7 +122,7 @@ impl Queue {
             // A panic must not leave those who wait without an answer.
             let measured = catch_unwind(AssertUnwindSafe(|| match direction {
                 Direction::Backward => selection.measure_backward(),
-                Direction::Forward => selection.size(Effort::All).map(|_| ()),
+                Direction::Forward => selection.size(Effort::Background).map(|_| ()),
             }));
             match measured {
                 Ok(Ok(())) => {}

@@ -14,7 +14,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use fuser::{
     AccessFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
     InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
-    ReplyEntry, ReplyOpen, ReplyXattr, Request,
+    ReplyEntry, ReplyLseek, ReplyOpen, ReplyXattr, Request,
 };
 
 use crate::fs::attributes::Attributes;
@@ -210,6 +210,11 @@ impl Filesystem for Adapter {
 
     fn listxattr(&self, _: &Request, _: INodeNo, size: u32, reply: ReplyXattr) {
         if size == 0 { reply.size(0) } else { reply.data(&[]) }
+    }
+
+    fn lseek(&self, _: &Request, _: INodeNo, _: FileHandle, _: i64, _: i32, reply: ReplyLseek) {
+        // Files have no holes: the kernel answers SEEK_DATA and SEEK_HOLE itself from now on.
+        reply.error(Errno::ENOSYS);
     }
 
     fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {

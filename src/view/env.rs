@@ -16,6 +16,8 @@ pub struct Env<'a> {
     pub renderer: &'a Renderer,
     /// Where damage is noted.
     pub problems: &'a Problems,
+    /// Whether reading keeps to the rate that measuring is allowed.
+    pub paced: bool,
     /// Under `read_committed`: the decided transactions.
     pub decided: Option<&'a Decided>,
 }

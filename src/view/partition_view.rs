@@ -112,6 +112,7 @@ impl PartitionView {
             shared: &self.shared,
             renderer: &self.renderer,
             problems: &self.problems,
+            paced: false,
             decided: decided.as_deref(),
         };
         work(&env)

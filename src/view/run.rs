@@ -136,14 +136,18 @@ impl Run {
             if self.is_met(env, format, goal, len) {
                 break;
             }
-            let _turn = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+            let turn = self.work.lock().unwrap_or_else(PoisonError::into_inner);
             if self.is_met(env, format, goal, len) {
                 break;
             }
-            if self.read().layout.measured(format) < self.known(env, len) {
-                self.measure_known(env, format, len)?;
+            let read = if self.read().layout.measured(format) < self.known(env, len) {
+                self.measure_known(env, format, len)?
             } else {
-                self.measure_new(env, format, &file, len)?;
+                self.measure_new(env, format, &file, len)?
+            };
+            drop(turn);
+            if env.paced {
+                env.shared.pace(read);
             }
         }
         self.save(env);
@@ -321,9 +325,10 @@ impl Run {
             format,
             committed: self.committed,
         };
-        if let Some(block) = env.shared.rendered(&key) {
-            return Ok(block);
-        }
+        env.shared.rendered(key, || self.render_anew(env, format, placed))
+    }
+
+    fn render_anew(&self, env: &Env<'_>, format: Format, placed: &Placed) -> Result<Vec<u8>, LogError> {
         let len = usize::try_from(placed.end - placed.start).unwrap_or(usize::MAX);
         let mut out = Vec::with_capacity(len.min(MAX_RESERVED));
         if format == Format::Log {
@@ -340,9 +345,7 @@ impl Run {
         if out.len() != len {
             return Err(self.stale());
         }
-        let block = Arc::new(out);
-        env.shared.keep_rendered(key, block.clone());
-        Ok(block)
+        Ok(out)
     }
 
     /// Calls `visit` with each visible record of a block, until it says false.
@@ -425,8 +428,8 @@ impl Run {
         measured.layout.blocks.len() - usize::from(measured.open && !at_end)
     }
 
-    /// Measures blocks that another format made known.
-    fn measure_known(&self, env: &Env<'_>, format: Format, len: u64) -> Result<(), LogError> {
+    /// Measures blocks that another format made known; the source bytes read.
+    fn measure_known(&self, env: &Env<'_>, format: Format, len: u64) -> Result<u64, LogError> {
         let mut read = 0;
         let known = self.known(env, len);
         let mut scratch = Vec::new();
@@ -450,11 +453,17 @@ impl Run {
             self.write().layout.push_output(format, output);
             read += end - start;
         }
-        Ok(())
+        Ok(read)
     }
 
-    /// Looks for batches behind the last block that can't grow.
-    fn measure_new(&self, env: &Env<'_>, format: Format, file: &Arc<File>, len: u64) -> Result<(), LogError> {
+    /// Looks for batches behind the last block that can't grow; the source bytes read.
+    fn measure_new(
+        &self,
+        env: &Env<'_>,
+        format: Format,
+        file: &Arc<File>,
+        len: u64,
+    ) -> Result<u64, LogError> {
         let (start, after_damage) = self.reopen();
         env.problems.forget_from(&self.segment, start.position);
         let scanner = Scanner::new(file.clone(), len, start, self.segment.limits());
@@ -466,7 +475,7 @@ impl Run {
         measured.at = Some(at);
         measured.after_damage = frontier.after_damage;
         measured.ended = ended.map(|damaged| Ended { len, bound: env.bound(), damaged });
-        Ok(())
+        Ok(at.position.since(start.position))
     }
 
     /// Takes the last block away if it may have grown; where to look next, and whether damage is before that place.

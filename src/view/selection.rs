@@ -43,6 +43,8 @@ pub enum Effort {
     Bytes(u64),
     /// Whatever it takes.
     All,
+    /// Whatever it takes, at the rate that measuring is allowed.
+    Background,
 }
 
 impl Selection {
@@ -65,8 +67,9 @@ impl Selection {
         self.view.with_env(self.committed, |env| {
             let mut left = match effort {
                 Effort::Bytes(bytes) => bytes,
-                Effort::All => u64::MAX,
+                Effort::All | Effort::Background => u64::MAX,
             };
+            let env = &Env { paced: effort == Effort::Background, ..*env };
             let mut total = 0;
             for index in 0.. {
                 let Some(part) = self.part(env, index)? else { break };
@@ -96,6 +99,7 @@ impl Selection {
     /// Those of reading.
     pub fn measure_backward(&self) -> Result<(), ViewError> {
         self.view.with_env(self.committed, |env| {
+            let env = &Env { paced: true, ..*env };
             let segments = self.view.partition.segments()?;
             let first = Partition::floor(&segments, self.start);
             let end = self.current_end();
@@ -131,6 +135,33 @@ impl Selection {
                 }
                 part_start += self.part_len(env, &part)?;
                 index += 1;
+            }
+            Ok(())
+        })
+    }
+
+    /// Has the measured block at byte `at` rendered, and the one after it.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn prefetch(&self, at: u64) -> Result<(), ViewError> {
+        const AHEAD: u64 = 128 * 1024;
+        self.view.with_env(self.committed, |env| {
+            let mut part_start = 0;
+            for index in 0.. {
+                let Some(part) = self.part(env, index)? else { break };
+                let len = self.part_len(env, &part)?;
+                if part_start + len <= at {
+                    part_start += len;
+                    continue;
+                }
+                let at = at - part_start + self.skip(env, &part)?;
+                for at in [at, at + AHEAD] {
+                    if let Some(placed) = part.run.at_output(self.format, at) {
+                        part.run.render(env, self.format, &placed)?;
+                    }
+                }
+                break;
             }
             Ok(())
         })
