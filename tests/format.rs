@@ -1,5 +1,7 @@
 //! The format layer through its public API: batches of an independent encoder, and bytes that are none.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
+
 use kafka_protocol::protocol::StrBytes;
 use kafka_protocol::records::{
     Compression, Record as TheirRecord, RecordBatchEncoder, RecordEncodeOptions, TimestampType as TheirType,
