@@ -86,6 +86,8 @@ impl LogPlan {
         let mut model = Model::default();
         for plan in &self.segments {
             next += plan.gap;
+            // No two segments have the same name.
+            next = model.segments.last().map_or(next, |before| next.max(before.base + 1));
             let mut segment = Segment { base: next, entries: Vec::new() };
             for batch in &plan.batches {
                 segment.entries.extend(batch.entries(next));
@@ -268,7 +270,7 @@ fn large_log() -> impl Strategy<Value = LogPlan> {
 }
 
 fn config(cases: u32, seed: u64) -> Config {
-    Config { cases, rng_seed: RngSeed::Fixed(seed), max_shrink_iters: 200, ..Config::default() }
+    Config { cases, rng_seed: RngSeed::Fixed(seed), max_shrink_iters: 200, failure_persistence: None, ..Config::default() }
 }
 
 /// A model, and the partition's path in what is to show it.
