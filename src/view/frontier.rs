@@ -113,6 +113,10 @@ impl Frontier<'_> {
         let Workspace { decoder, scratch, .. } = workspace;
         for record in batch.records(decoder, &self.run.segment.limits())? {
             let record = record?;
+            // A compressed message set keeps its first offset inside.
+            if batch.header.base_offset.is_none() && totals.records == 0 {
+                totals.offsets.0 = record.offset;
+            }
             totals.add(&record, env.renderer.measure(self.format, &record, scratch));
         }
         Ok(totals)

@@ -292,7 +292,9 @@ impl Selection {
             None => Partition::floor(&segments, self.start),
             Some(last) => segments.partition_point(|segment| segment.base <= last.run.segment.base),
         };
-        let Some(segment) = segments.get(next).filter(|segment| segment.lower < self.current_end()) else {
+        // Nothing lies between equal ends, also where they are in the midst of a batch.
+        let end = self.current_end();
+        let Some(segment) = segments.get(next).filter(|segment| segment.lower < end && self.start < end) else {
             return Ok(None);
         };
         let part = if parts.is_empty() {
