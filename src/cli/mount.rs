@@ -116,6 +116,11 @@ fn absolute(source: &str) -> anyhow::Result<String> {
     Ok(paths?.join(","))
 }
 
+/// What a SOURCE names, as far as it is there, without links.
+fn places(source: &str) -> Vec<PathBuf> {
+    std::iter::once(source).chain(source.split(',')).filter_map(|path| Path::new(path).canonicalize().ok()).collect()
+}
+
 fn in_background(job: Job) -> anyhow::Result<ExitCode> {
     match background::split().context("going to the background")? {
         Process::Parent(waiter) => match waiter.wait() {
@@ -155,7 +160,14 @@ fn start(job: Job, reporter: &Reporter) -> anyhow::Result<Mounted> {
     let Job { source, mountpoint, config, log } = job;
     let logs = start_logging(log, reporter)?;
     let signals = Signals::take(|| ())?;
-    let fs = open(&source, &config)?;
+    let fs = match open(&source, &config) {
+        Ok(fs) => fs,
+        Err(error) => {
+            // A mount of ours holds no partition directories: that it is one is the better explanation.
+            checks::apart(&mountpoint, &places(&source))?;
+            return Err(error);
+        }
+    };
     checks::apart(&mountpoint, &fs.source().directories())?;
     let plan = Plan { path: mountpoint, source_name: source, allow_other: config.mount.allow_other };
     let mounted = signals.around(|| session::mount(Adapter::new(fs), &plan))?;
