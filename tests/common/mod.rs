@@ -11,10 +11,7 @@
 
 pub mod batches;
 pub mod fixtures;
-<<<<<<< HEAD
 pub mod model;
-=======
 pub mod growing;
 pub mod mounted;
->>>>>>> mount-tests
 pub mod shown;
