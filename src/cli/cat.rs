@@ -29,7 +29,9 @@ pub fn run(args: &CatArgs) -> anyhow::Result<ExitCode> {
             match fs.read_whole(&file.node, |piece| out.write_all(piece)) {
                 Ok(()) => {}
                 Err(ReadError::Fs(error)) => code = complain(&file.path, &error, FOUND_WRONG),
-                Err(ReadError::Write(error)) => return Err(anyhow::Error::new(error).context("standard output")),
+                Err(ReadError::Write(error)) => {
+                    return Err(anyhow::Error::new(error).context("standard output"));
+                }
             }
         }
     }

@@ -34,7 +34,10 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
                 while let Some((path, node, bytes)) = partitions.get(next.fetch_add(1, Ordering::Relaxed)) {
                     bar.set_message(path.clone());
                     if let Err(error) = measure(&fs, node) {
-                        failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((path.clone(), error));
+                        failed
+                            .lock()
+                            .unwrap_or_else(std::sync::PoisonError::into_inner)
+                            .push((path.clone(), error));
                     }
                     bar.inc(*bytes);
                 }
@@ -69,7 +72,7 @@ fn partitions(fs: &Fs) -> Result<Vec<(String, Node, u64)>, FsError> {
 fn measure(fs: &Fs, partition: &Node) -> Result<(), FsError> {
     for format in fs.formats_listed() {
         let name = crate::fs::names::listed_name("log", *format);
-        fs.attributes(0, &fs.child(partition, name.as_ref())?, Effort::All)?;
+        fs.attributes(0, &fs.child(partition, name.as_ref())?, Effort::Background)?;
     }
     Ok(())
 }

@@ -26,7 +26,8 @@ pub fn run(args: &LsArgs) -> anyhow::Result<ExitCode> {
     for pattern in patterns {
         match fs.expand(pattern) {
             Ok(found) => {
-                let (dirs, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|found| found.node.is_dir());
+                let (dirs, others): (Vec<_>, Vec<_>) =
+                    found.into_iter().partition(|found| found.node.is_dir());
                 directories.extend(dirs);
                 files.extend(others);
             }
@@ -79,7 +80,17 @@ fn line(fs: &Fs, name: &str, found: &Found, long: bool) -> Result<String, FsErro
 
 /// `r--------` and the like.
 fn permissions(mode: u16) -> String {
-    let bits = [(0o400, 'r'), (0o200, 'w'), (0o100, 'x'), (0o40, 'r'), (0o20, 'w'), (0o10, 'x'), (4, 'r'), (2, 'w'), (1, 'x')];
+    let bits = [
+        (0o400, 'r'),
+        (0o200, 'w'),
+        (0o100, 'x'),
+        (0o40, 'r'),
+        (0o20, 'w'),
+        (0o10, 'x'),
+        (4, 'r'),
+        (2, 'w'),
+        (1, 'x'),
+    ];
     bits.into_iter().map(|(bit, letter)| if mode & bit != 0 { letter } else { '-' }).collect()
 }
 

@@ -55,7 +55,12 @@ pub fn run(args: &TailArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints what files grow by, for as long as this process lives or they can be read.
-fn follow(fs: &Fs, files: &mut [(&Found, Content, u64)], titled: bool, out: &mut impl Write) -> anyhow::Result<()> {
+fn follow(
+    fs: &Fs,
+    files: &mut [(&Found, Content, u64)],
+    titled: bool,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
     let mut last = files.len().saturating_sub(1);
     loop {
         for (index, (file, content, end)) in files.iter_mut().enumerate() {

@@ -8,7 +8,7 @@
 //! | 8 | 4 | size: bytes after this field | the same |
 //! | 12 | 4 | leader epoch | CRC-32 of all that follows |
 //! | 16 | 1 | magic | magic |
-//! | 17 | 4 | CRC-32C of all that follows | see [`message_set`](crate::format::message_set) |
+//! | 17 | 4 | CRC-32C of all that follows | see [`message_set`] |
 //! | 21 | 2 | attributes: codec, timestamp type (8), transactional (16), control (32), delete horizon (64) | |
 //! | 23 | 4 | last offset delta | |
 //! | 27 | 8 | base timestamp, or delete horizon (KIP-534) | |
@@ -52,9 +52,10 @@ pub struct Limits {
     pub max_decoded_bytes: usize,
 }
 
+/// 256 MiB of a file, 512 MiB decompressed.
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_batch_bytes: 256 << 20, max_decoded_bytes: 512 << 20 }
+        Self { max_batch_bytes: 128 << 20, max_decoded_bytes: 256 << 20 }
     }
 }
 

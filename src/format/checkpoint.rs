@@ -47,7 +47,7 @@ pub enum CheckpointFault {
         got: String,
     },
     /// Another number of entries than the second line says.
-    #[error("there are {got} entries, the second line says {expected}")]
+    #[error("it says {expected} entries, found {got}")]
     Entries {
         /// As the second line says.
         expected: usize,

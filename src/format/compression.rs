@@ -12,6 +12,8 @@ mod gzip;
 mod lz4;
 mod output;
 mod snappy;
+#[cfg(test)]
+mod tests;
 mod zstandard;
 
 use output::Output;

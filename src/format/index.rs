@@ -116,7 +116,8 @@ pub enum IndexEnd {
     Clean,
     /// With zeros up to the end of the file, as a broker that runs or was killed leaves them.
     Zeros,
-    /// With an entry that isn't greater than the one before it, or can't be one.
+    /// With an entry that isn't greater than the one before it, or can't be one. Not always damage to a disk: the
+    /// cleaner of 0.10.1 wrote time index entries of offset -1.
     Damaged {
         /// The entry's number, counted from 0.
         index: usize,

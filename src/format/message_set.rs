@@ -283,3 +283,6 @@ fn check_crc(info: &MessageInfo, entry: &[u8], offset: Offset) -> Result<(), Bat
     let got = crc32fast::hash(entry.get(16..).unwrap_or_default());
     if got == info.crc { Ok(()) } else { Err(BatchError::InnerChecksum { offset, expected: info.crc, got }) }
 }
+
+#[cfg(test)]
+mod tests;

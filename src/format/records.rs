@@ -67,6 +67,8 @@ impl<'s> Iterator for Records<'s> {
     }
 }
 
+impl std::iter::FusedIterator for Records<'_> {}
+
 /// The records of a batch of magic 2.
 #[derive(Debug)]
 struct BatchRecords<'s> {

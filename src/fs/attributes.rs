@@ -64,7 +64,9 @@ pub fn record_time(timestamp: Timestamp) -> SystemTime {
     match u64::try_from(timestamp.0) {
         Ok(ms) => UNIX_EPOCH.checked_add(Duration::from_millis(ms)).unwrap_or(UNIX_EPOCH),
         Err(_) if timestamp.is_none() => UNIX_EPOCH,
-        Err(_) => UNIX_EPOCH.checked_sub(Duration::from_millis(timestamp.0.unsigned_abs())).unwrap_or(UNIX_EPOCH),
+        Err(_) => {
+            UNIX_EPOCH.checked_sub(Duration::from_millis(timestamp.0.unsigned_abs())).unwrap_or(UNIX_EPOCH)
+        }
     }
 }
 

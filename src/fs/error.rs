@@ -65,9 +65,11 @@ impl FsError {
     /// The level at which it is logged: what callers ask for in vain is no event.
     pub const fn level(&self) -> tracing::Level {
         match self {
-            Self::NotFound | Self::NotADirectory | Self::IsADirectory | Self::NoAttribute | Self::ReadOnly => {
-                tracing::Level::DEBUG
-            }
+            Self::NotFound
+            | Self::NotADirectory
+            | Self::IsADirectory
+            | Self::NoAttribute
+            | Self::ReadOnly => tracing::Level::DEBUG,
             Self::UnknownHandle | Self::View(ViewError::Log(LogError::Stale { .. })) => tracing::Level::INFO,
             Self::View(_) | Self::Source { .. } => tracing::Level::WARN,
         }

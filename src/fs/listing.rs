@@ -35,9 +35,10 @@ impl Fs {
     fn names(&self, node: &Node) -> Result<Vec<(OsString, Node)>, FsError> {
         match node {
             Node::Root => Ok(self.root_names()),
-            Node::Control => {
-                Ok(ControlFile::ALL.into_iter().map(|file| (file.name().into(), Node::ControlFile(file))).collect())
-            }
+            Node::Control => Ok(ControlFile::ALL
+                .into_iter()
+                .map(|file| (file.name().into(), Node::ControlFile(file)))
+                .collect()),
             Node::Topic(topic) => {
                 let tree = self.source().tree();
                 let partitions = tree.topics.get(&**topic).ok_or(FsError::NotFound)?;
@@ -86,7 +87,8 @@ impl Fs {
         for stem in ["log", "tail"] {
             for format in self.formats_listed() {
                 let name = names::listed_name(stem, *format);
-                names.push((OsString::from(&name), self.child(&Node::Partition(key.clone()), name.as_ref())?));
+                names
+                    .push((OsString::from(&name), self.child(&Node::Partition(key.clone()), name.as_ref())?));
             }
         }
         Ok(names)
@@ -102,7 +104,12 @@ impl Fs {
         Ok(names)
     }
 
-    fn range_names(&self, key: &PartitionKey, start: Offset, end: Offset) -> Result<Vec<(OsString, Node)>, FsError> {
+    fn range_names(
+        &self,
+        key: &PartitionKey,
+        start: Offset,
+        end: Offset,
+    ) -> Result<Vec<(OsString, Node)>, FsError> {
         if end.0.saturating_sub(start.0) > MAX_NAMES {
             return Ok(parts_of_range(key, start, end));
         }
@@ -201,11 +208,14 @@ mod tests {
     #[test]
     fn a_long_range_is_listed_as_aligned_parts_that_cover_it() {
         let names = parts(5, 25_000);
-        assert_eq!(names, [
-            "00000000000000000005..00000000000000010000",
-            "00000000000000010000..00000000000000020000",
-            "00000000000000020000..00000000000000025000",
-        ]);
+        assert_eq!(
+            names,
+            [
+                "00000000000000000005..00000000000000010000",
+                "00000000000000010000..00000000000000020000",
+                "00000000000000020000..00000000000000025000",
+            ]
+        );
         assert!(parts(0, i64::MAX).len() <= 10_001);
         assert!(parts(7, 7).is_empty());
     }

@@ -118,7 +118,13 @@ impl Fs {
         Ok(Node::Of(key.clone(), item))
     }
 
-    fn record(&self, key: &PartitionKey, view: &PartitionView, place: Place, form: RecordForm) -> Result<Item, FsError> {
+    fn record(
+        &self,
+        key: &PartitionKey,
+        view: &PartitionView,
+        place: Place,
+        form: RecordForm,
+    ) -> Result<Item, FsError> {
         let offset = match place {
             Place::At(offset) => offset,
             Place::FromEnd(count) => view.nth_from_end(key.committed, count)?.ok_or(FsError::NotFound)?,

@@ -29,8 +29,10 @@ impl Measurement {
     /// Waits until it has ended, at most for `limit`; whether it has.
     pub fn wait(&self, limit: Duration) -> bool {
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        let (done, _) =
-            self.changed.wait_timeout_while(done, limit, |done| !*done).unwrap_or_else(PoisonError::into_inner);
+        let (done, _) = self
+            .changed
+            .wait_timeout_while(done, limit, |done| !*done)
+            .unwrap_or_else(PoisonError::into_inner);
         *done
     }
 
@@ -120,7 +122,7 @@ impl Queue {
             // A panic must not leave those who wait without an answer.
             let measured = catch_unwind(AssertUnwindSafe(|| match direction {
                 Direction::Backward => selection.measure_backward(),
-                Direction::Forward => selection.size(Effort::All).map(|_| ()),
+                Direction::Forward => selection.size(Effort::Background).map(|_| ()),
             }));
             match measured {
                 Ok(Ok(())) => {}

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -20,6 +21,7 @@ use crate::fs::measuring::{Measurement, Measuring};
 use crate::fs::names::RecordForm;
 use crate::fs::node::{Item, Node, PartitionKey, Records, RecordsKind};
 use crate::fs::options::{Access, From, Isolation, OnDamage, Options, UpTo};
+use crate::fs::readahead::ReadAhead;
 use crate::fs::tails::Tails;
 use crate::log::LogError;
 use crate::log::files::{self as source_files, FileId};
@@ -53,14 +55,18 @@ pub struct Fs {
     owner: Owner,
     started: SystemTime,
     shared: Arc<Shared>,
-    views: Mutex<HashMap<(Arc<str>, Arc<str>), Arc<PartitionView>>>,
+    views: Mutex<HashMap<PartitionName, Arc<PartitionView>>>,
     inodes: Inodes,
     handles: Handles,
     tails: Tails,
     measuring: Measuring,
+    read_ahead: ReadAhead,
     selections: Mutex<LruCache<Node, Arc<Selection>>>,
     records: Mutex<LruCache<Node, Arc<RecordContent>>>,
 }
+
+/// A topic and a label in it.
+type PartitionName = (Arc<str>, Arc<str>);
 
 /// The content of a record's file.
 #[derive(Debug)]
@@ -90,13 +96,14 @@ impl Fs {
             Limits { max_batch_bytes: options.max_batch_bytes, max_decoded_bytes: options.max_decoded_bytes };
         let source = Source::open(spec, SourceOptions { limits, follow_symlinks: options.follow_symlinks })?;
         let encodings = Encodings { key_json: options.key_json, value_json: options.value_json };
-        let shared = Arc::new(Shared::new(encodings, open_sidecars(&options)));
+        let shared = Arc::new(Shared::new(encodings, open_sidecars(&options), options.max_read_rate));
         let scope = Scope {
             up_to_high_watermark: options.up_to == UpTo::HighWatermark,
             from_first_segment: options.from == From::FirstSegment,
             fail_on_damage: options.on_damage == OnDamage::Error,
         };
-        let formats_listed = options.formats_listed.iter().filter_map(|name| Format::of_extension(name)).collect();
+        let formats_listed =
+            options.formats_listed.iter().filter_map(|name| Format::of_extension(name)).collect();
         let kept = |count| NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN);
         let process = std::fs::metadata("/proc/self").ok();
         let (uid, gid) = process.map_or((0, 0), |meta| (meta.uid(), meta.gid()));
@@ -113,6 +120,7 @@ impl Fs {
             handles: Handles::default(),
             tails: Tails::default(),
             measuring: Measuring::default(),
+            read_ahead: ReadAhead::default(),
             selections: Mutex::new(LruCache::new(kept(KEPT_SELECTIONS))),
             records: Mutex::new(LruCache::new(kept(KEPT_RECORDS))),
             options,
@@ -305,13 +313,14 @@ impl Fs {
         if let Node::Of(key, Item::Records(records @ Records { kind: RecordsKind::Tail, .. })) = &*node {
             self.tails.opened(key, records.start);
         }
-        Ok(self.handles.add(Handle { ino, node, content }))
+        Ok(self.handles.add(Handle { ino, node, content, next: Arc::default() }))
     }
 
     /// Closes a handle.
     pub fn release(&self, handle: u64) {
         let Some(handle) = self.handles.remove(handle) else { return };
-        if let Node::Of(key, Item::Records(records @ Records { kind: RecordsKind::Tail, .. })) = &*handle.node {
+        if let Node::Of(key, Item::Records(records @ Records { kind: RecordsKind::Tail, .. })) = &*handle.node
+        {
             self.tails.released(key, records.start);
         }
         self.inodes.released(handle.ino);
@@ -361,6 +370,13 @@ impl Fs {
         let handle = self.handles.get(handle)?;
         let mut out = Vec::with_capacity(len);
         self.read_content(&handle.content, at, len, &mut out)?;
+        let next = at + out.len() as u64;
+        let is_sequential = handle.next.swap(next, Ordering::Relaxed) == at;
+        if let (true, false, Content::Selection(selection, _)) =
+            (is_sequential, out.is_empty(), &handle.content)
+        {
+            self.read_ahead.begin(selection, next);
+        }
         Ok(out)
     }
 
@@ -368,7 +384,13 @@ impl Fs {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn read_content(&self, content: &Content, at: u64, len: usize, out: &mut Vec<u8>) -> Result<(), FsError> {
+    pub fn read_content(
+        &self,
+        content: &Content,
+        at: u64,
+        len: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), FsError> {
         match content {
             Content::Selection(selection, _) => selection.read(at, len, out)?,
             Content::Bytes(bytes) => {

@@ -78,7 +78,9 @@ impl ByOffset {
     /// The meaning of a name; `None` for what is no name here.
     pub fn parse(name: &str) -> Option<Self> {
         let (stem, extension) = match name.rsplit_once('.') {
-            Some((stem, extension)) if RecordForm::of_extension(extension).is_some() => (stem, Some(extension)),
+            Some((stem, extension)) if RecordForm::of_extension(extension).is_some() => {
+                (stem, Some(extension))
+            }
             _ => (name, None),
         };
         let Some((from, to)) = stem.split_once("..") else {
@@ -167,7 +169,10 @@ mod tests {
             ("last-10...txt", range(Some(Place::FromEnd(10)), Open, Some(Format::Text))),
             ("-10..", range(Some(Place::FromEnd(10)), Open, None)),
             ("100..+50.log", range(Some(at(100)), Count(50), Some(Format::Log))),
-            ("last-9..last-3.tsv", range(Some(Place::FromEnd(9)), Before(Place::FromEnd(3)), Some(Format::Tsv))),
+            (
+                "last-9..last-3.tsv",
+                range(Some(Place::FromEnd(9)), Before(Place::FromEnd(3)), Some(Format::Tsv)),
+            ),
             ("..-3", range(None, Before(Place::FromEnd(3)), None)),
         ];
         for (name, meaning) in cases {
@@ -178,9 +183,37 @@ mod tests {
     #[test]
     fn what_is_no_name() {
         for name in [
-            "", ".", "..", "...", "....", "-", "last-", "last-0", "-0", "+5", "1.", ".1", "1.2", "x", "1.xml", "1..2.json",
-            "1..2.key", "0x1", "1e3", " 1", "1 ", "9223372036854775808", "99999999999999999999", "1..+", "1..+-2", "--1",
-            "1..2..3", "..", "...txt", "1.TXT", "１",
+            "",
+            ".",
+            "..",
+            "...",
+            "....",
+            "-",
+            "last-",
+            "last-0",
+            "-0",
+            "+5",
+            "1.",
+            ".1",
+            "1.2",
+            "x",
+            "1.xml",
+            "1..2.json",
+            "1..2.key",
+            "0x1",
+            "1e3",
+            " 1",
+            "1 ",
+            "9223372036854775808",
+            "99999999999999999999",
+            "1..+",
+            "1..+-2",
+            "--1",
+            "1..2..3",
+            "..",
+            "...txt",
+            "1.TXT",
+            "１",
         ] {
             assert_eq!(ByOffset::parse(name), None, "{name}");
         }
@@ -192,6 +225,9 @@ mod tests {
             assert_eq!(format_of(&listed_name("log", format), "log"), Some(format));
         }
         assert_eq!(format_of("log.txt", "log"), Some(Format::Text));
-        assert_eq!((format_of("logs", "log"), format_of("log.", "log"), format_of("lo", "log")), (None, None, None));
+        assert_eq!(
+            (format_of("logs", "log"), format_of("log.", "log"), format_of("lo", "log")),
+            (None, None, None)
+        );
     }
 }

@@ -105,7 +105,7 @@ pub enum Access {
 }
 
 /// Formats that a listing can show; `txt` is shown under the bare name.
-pub const LISTABLE_FORMATS: &[&str] = &["txt", "jsonl", "tsv", "json", "log"];
+pub const LISTABLE_FORMATS: &[&str] = &["txt", "jsonl", "tsv", "log"];
 
 /// Everything that can be chosen about how a source is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -159,8 +159,8 @@ impl Default for Options {
             value_json: false,
             key_json: false,
             measure_wait: Duration::from_secs(10),
-            max_batch_bytes: 256 << 20,
-            max_decoded_bytes: 1 << 30,
+            max_batch_bytes: 128 << 20,
+            max_decoded_bytes: 256 << 20,
             cache_dir: None,
             cache_limit: 1 << 30,
             follow_symlinks: false,

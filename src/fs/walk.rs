@@ -42,7 +42,8 @@ impl Fs {
     }
 
     fn expand_component(&self, at: &Found, component: &str, next: &mut Vec<Found>) -> Result<(), FsError> {
-        let join = |name: &str| if at.path.is_empty() { name.to_owned() } else { format!("{}/{name}", at.path) };
+        let join =
+            |name: &str| if at.path.is_empty() { name.to_owned() } else { format!("{}/{name}", at.path) };
         // A name that exists as it is written is no pattern.
         match self.child(&at.node, OsStr::new(component)) {
             Ok(node) => {

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use fuser::{
-    AccessFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen,
-    ReplyXattr, Request,
+    AccessFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
+    InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
+    ReplyEntry, ReplyLseek, ReplyOpen, ReplyXattr, Request,
 };
 
 use crate::fs::attributes::Attributes;
@@ -91,11 +91,9 @@ fn attr_ttl(attributes: &Attributes) -> Duration {
 impl Filesystem for Adapter {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // Each by itself: a kernel that lacks one refuses the whole set.
-        for capability in [
-            InitFlags::FUSE_ASYNC_DIO,
-            InitFlags::FUSE_PARALLEL_DIROPS,
-            InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
-        ] {
+        for capability in
+            [InitFlags::FUSE_ASYNC_DIO, InitFlags::FUSE_PARALLEL_DIROPS, InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP]
+        {
             let _ = config.add_capabilities(capability);
         }
         let _ = config.set_max_write(MAX_REQUEST_BYTES);
@@ -215,6 +213,11 @@ impl Filesystem for Adapter {
 
     fn listxattr(&self, _: &Request, _: INodeNo, size: u32, reply: ReplyXattr) {
         if size == 0 { reply.size(0) } else { reply.data(&[]) }
+    }
+
+    fn lseek(&self, _: &Request, _: INodeNo, _: FileHandle, _: i64, _: i32, reply: ReplyLseek) {
+        // Files have no holes: the kernel answers SEEK_DATA and SEEK_HOLE itself from now on.
+        reply.error(Errno::ENOSYS);
     }
 
     fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {

@@ -56,13 +56,20 @@ impl Parked {
     }
 
     /// Answers `reply` when `measurement` has ended. `attributes` are the answer otherwise.
-    pub(super) fn park(&self, reply: ReplyAttr, attributes: Attributes, measurement: Arc<Measurement>, thread: u32) {
+    pub(super) fn park(
+        &self,
+        reply: ReplyAttr,
+        attributes: Attributes,
+        measurement: Arc<Measurement>,
+        thread: u32,
+    ) {
         let deadline = Instant::now() + self.shared.fs.options().measure_wait;
         let mut state = self.shared.lock();
         state.requests.push(Request { reply, attributes, measurement, deadline, thread });
         if !state.has_thread {
             let shared = self.shared.clone();
-            state.has_thread = std::thread::Builder::new().name("parked".into()).spawn(move || shared.watch()).is_ok();
+            state.has_thread =
+                std::thread::Builder::new().name("parked".into()).spawn(move || shared.watch()).is_ok();
         }
         self.shared.added.notify_one();
     }

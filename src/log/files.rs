@@ -70,9 +70,8 @@ impl FileId {
 pub fn open(path: &Path) -> io::Result<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
     let open = |extra| OpenOptions::new().read(true).custom_flags(flags | extra).open(path);
-    let file = open(libc::O_NOATIME).or_else(|error| {
-        if error.raw_os_error() == Some(libc::EPERM) { open(0) } else { Err(error) }
-    })?;
+    let file = open(libc::O_NOATIME)
+        .or_else(|error| if error.raw_os_error() == Some(libc::EPERM) { open(0) } else { Err(error) })?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }

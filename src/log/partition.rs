@@ -90,7 +90,17 @@ impl Partition {
         pool: Arc<FilePool>,
         limits: Limits,
     ) -> Self {
-        Self { name, label, origin, pool, limits, bounds, state: RwLock::new(None), relist: Mutex::new(()), generation: AtomicU64::new(0) }
+        Self {
+            name,
+            label,
+            origin,
+            pool,
+            limits,
+            bounds,
+            state: RwLock::new(None),
+            relist: Mutex::new(()),
+            generation: AtomicU64::new(0),
+        }
     }
 
     /// Its segments in the order of their offsets, as they are now.
@@ -139,7 +149,8 @@ impl Partition {
         };
         files.sort_by_key(|file| file.base);
         files.dedup_by_key(|file| file.base);
-        let old = self.state.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(|l| l.segments.clone());
+        let old =
+            self.state.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(|l| l.segments.clone());
         let old = old.unwrap_or_default();
         let mut segments: Vec<Arc<Segment>> = Vec::with_capacity(files.len());
         for (index, file) in files.iter().enumerate() {

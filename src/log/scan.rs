@@ -100,7 +100,9 @@ pub enum Fault {
     #[error(transparent)]
     Batch(#[from] BatchError),
     /// Its offsets belong elsewhere.
-    #[error("offsets {first} to {last} don't fit here: {expected} or higher, and below {below}, was expected")]
+    #[error(
+        "offsets {first} to {last} don't fit here: {expected} or higher, and below {below}, was expected"
+    )]
     Order {
         /// The batch's first offset.
         first: Offset,

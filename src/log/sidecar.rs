@@ -131,7 +131,8 @@ impl Sidecars {
         let _one_at_a_time = self.writing.lock();
         let path = self.path(file, kind)?;
         let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-        let mut entry = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        let mut entry =
+            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
         let written = entry
             .write_all(Header::of(file, payload)?.as_bytes())
             .and_then(|()| entry.write_all(payload))
@@ -220,7 +221,10 @@ mod tests {
         for kind in ["a", "b", "c", "d", "e"] {
             sidecars.save(&file, kind, &[0; 1000]).unwrap();
         }
-        let total: u64 = fs::read_dir(dir.path().join("cache")).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
+        let total: u64 = fs::read_dir(dir.path().join("cache"))
+            .unwrap()
+            .map(|e| e.unwrap().metadata().unwrap().len())
+            .sum();
         assert!(total <= 3000, "{total}");
         assert!(sidecars.load(&file, "e").is_some());
     }

@@ -156,7 +156,8 @@ impl Source {
         }
         let old = listed.as_ref().map(|listed| listed.tree.clone());
         drop(listed);
-        let settled = states.iter().flatten().all(|(_, time)| time.elapsed().is_ok_and(|age| age > TIME_GRAIN));
+        let settled =
+            states.iter().flatten().all(|(_, time)| time.elapsed().is_ok_and(|age| age > TIME_GRAIN));
         let tree = Arc::new(self.list(old.as_deref()));
         retire_gone(old.as_deref(), &tree);
         *self.listed.write().unwrap_or_else(PoisonError::into_inner) =
@@ -210,7 +211,13 @@ impl Source {
         tree
     }
 
-    fn list_directory(&self, path: &Path, bounds: &Bounds, found: &mut Vec<Candidate>, notes: &mut Vec<Note>) {
+    fn list_directory(
+        &self,
+        path: &Path,
+        bounds: &Bounds,
+        found: &mut Vec<Candidate>,
+        notes: &mut Vec<Note>,
+    ) {
         let entries = match std::fs::read_dir(path) {
             Ok(entries) => entries,
             Err(error) => {
@@ -244,16 +251,23 @@ impl Source {
     fn classify(&self, path: &Path) -> Result<Option<PartitionDir>, String> {
         let meta = std::fs::symlink_metadata(path).map_err(|error| error.to_string())?;
         let is_link = meta.is_symlink();
-        let is_dir = if is_link { std::fs::metadata(path).is_ok_and(|meta| meta.is_dir()) } else { meta.is_dir() };
+        let is_dir =
+            if is_link { std::fs::metadata(path).is_ok_and(|meta| meta.is_dir()) } else { meta.is_dir() };
         if !is_dir {
-            return if meta.is_file() { Ok(None) } else { Err("neither a directory nor a file: ignored".to_owned()) };
+            return if meta.is_file() {
+                Ok(None)
+            } else {
+                Err("neither a directory nor a file: ignored".to_owned())
+            };
         }
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if name == names::REMOTE_INDEX_CACHE {
             return Ok(None);
         }
         let Some(dir) = PartitionDir::parse(name) else {
-            return Err("not a partition directory (TOPIC-N): ignored; a broker would refuse to start".to_owned());
+            return Err(
+                "not a partition directory (TOPIC-N): ignored; a broker would refuse to start".to_owned()
+            );
         };
         if is_link && !self.options.follow_symlinks {
             return Err("a symbolic link: ignored without follow_symlinks".to_owned());
@@ -266,8 +280,13 @@ impl Source {
 }
 
 impl Root {
-    fn open(path: PathBuf, several: bool, pool: &Arc<FilePool>, options: SourceOptions) -> Result<Self, LogError> {
-        let meta = std::fs::metadata(&path).map_err(|source| not_openable(&path, source))?;
+    fn open(
+        path: PathBuf,
+        several: bool,
+        pool: &Arc<FilePool>,
+        options: SourceOptions,
+    ) -> Result<Self, LogError> {
+        let meta = std::fs::metadata(&path).map_err(|source| not_openable(&path, &source))?;
         if meta.is_file() {
             return open_segment(path, pool, options);
         }
@@ -277,7 +296,10 @@ impl Root {
         let listing = Listing::of(&path)?;
         if listing.segments > 0 && listing.partitions == 0 {
             if several {
-                return Err(not_a_source(&path, "a partition directory can't be one of several; name it alone"));
+                return Err(not_a_source(
+                    &path,
+                    "a partition directory can't be one of several; name it alone",
+                ));
             }
             check_not_text(&path, &listing)?;
             return Ok(Self::Single(Arc::new(single(Origin::Directory(path.clone()), &path, pool, options))));
@@ -319,7 +341,7 @@ struct Listing {
 impl Listing {
     fn of(path: &Path) -> Result<Self, LogError> {
         let mut listing = Self::default();
-        let entries = std::fs::read_dir(path).map_err(|source| not_openable(path, source))?;
+        let entries = std::fs::read_dir(path).map_err(|source| not_openable(path, &source))?;
         for entry in entries.flatten() {
             let file = entry.path();
             let name = entry.file_name();
@@ -382,8 +404,8 @@ fn open_segment(path: PathBuf, pool: &Arc<FilePool>, options: SourceOptions) -> 
         let read = files::read_full(&file, &mut bytes, 0)?;
         Ok(bytes[..read].to_vec())
     });
-    let head = head.map_err(|source| not_openable(&path, source))?;
-    if !path.extension().is_some_and(|extension| extension == "log") {
+    let head = head.map_err(|source| not_openable(&path, &source))?;
+    if path.extension().is_none_or(|extension| extension != "log") {
         return Err(not_a_source(&path, "a file as SOURCE is a segment (.log) or a server.properties"));
     }
     if looks_like_text(&head) {
@@ -439,7 +461,8 @@ fn expand(part: &str, paths: &mut Vec<PathBuf>) -> Result<(), LogError> {
         paths.push(path.to_owned());
         return Ok(());
     }
-    let bytes = files::read_small(path, MAX_PROPERTIES_BYTES).map_err(|source| not_openable(path, source))?;
+    let bytes =
+        files::read_small(path, MAX_PROPERTIES_BYTES).map_err(|source| not_openable(path, &source))?;
     let properties = Properties::parse(&bytes).map_err(|error| not_a_source(path, &error.to_string()))?;
     let Some(dirs) = properties.get("log.dirs").or_else(|| properties.get("log.dir")) else {
         return Err(not_a_source(path, "names neither log.dirs nor log.dir"));
@@ -465,7 +488,8 @@ fn note_cluster_ids(roots: &[Root], notes: &mut Vec<Note>) {
         match (&first, id) {
             (None, Some(id)) => first = Some((id, path)),
             (Some((one, at)), Some(id)) if *one != id => {
-                let text = format!("cluster.id is {id}, that of {} is {one}: two clusters' data", at.display());
+                let text =
+                    format!("cluster.id is {id}, that of {} is {one}: two clusters' data", at.display());
                 notes.push(Note { path, text });
             }
             _ => {}
@@ -508,7 +532,8 @@ fn free_label(candidate: &Candidate, used: &mut HashSet<(String, String)>) -> St
 }
 
 fn safe_topic(name: &str) -> String {
-    let safe: String = name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
+    let safe: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
     if safe.is_empty() || safe == "." || safe == ".." { "segment".to_owned() } else { safe }
 }
 
@@ -516,11 +541,12 @@ fn not_a_source(path: &Path, reason: &str) -> LogError {
     LogError::NotASource { path: path.to_owned(), reason: reason.to_owned() }
 }
 
-fn not_openable(path: &Path, source: std::io::Error) -> LogError {
+fn not_openable(path: &Path, source: &std::io::Error) -> LogError {
     let reason = match source.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
         std::io::ErrorKind::PermissionDenied => {
-            "permission denied: mount as the broker's user or as root, or give this user read access".to_owned()
+            "permission denied: mount as the broker's user or as root, or give this user read access"
+                .to_owned()
         }
         _ => source.to_string(),
     };

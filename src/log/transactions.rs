@@ -68,7 +68,9 @@ impl Decided {
     }
 
     fn add(&mut self, batch: &Batch<'_>, marker: Option<ControlType>) {
-        let Some(producer) = batch.header.producer_id.filter(|_| batch.header.is_transactional) else { return };
+        let Some(producer) = batch.header.producer_id.filter(|_| batch.header.is_transactional) else {
+            return;
+        };
         if !batch.header.is_control {
             let first = batch.header.base_offset.unwrap_or(batch.header.last_offset);
             self.open.entry(producer).or_insert(first);

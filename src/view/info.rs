@@ -10,10 +10,12 @@ use crate::log::files;
 use crate::log::partition::Origin;
 use crate::log::scan::Tail;
 use crate::units::Offset;
+use crate::view::env::Env;
 use crate::view::format::Format;
+use crate::view::layout::Block;
 use crate::view::partition_view::{CHEAP_BYTES, PartitionView};
 use crate::view::record_json::iso;
-use crate::view::run::{Env, Goal};
+use crate::view::run::Goal;
 
 /// The summary.
 #[derive(Debug, Serialize)]
@@ -63,7 +65,8 @@ pub fn render(view: &PartitionView, committed: bool, json: bool) -> Result<Vec<u
         out.push(b'\n');
         return Ok(out);
     }
-    let number = |number: Option<i64>| number.map_or_else(|| "unknown".to_owned(), |number| number.to_string());
+    let number =
+        |number: Option<i64>| number.map_or_else(|| "unknown".to_owned(), |number| number.to_string());
     let time = |ms: Option<i64>| match ms {
         Some(ms) => iso(ms).map_or_else(|| format!("{ms} ms"), |iso| format!("{iso} ({ms} ms)")),
         None => "none".to_owned(),
@@ -83,7 +86,10 @@ pub fn render(view: &PartitionView, committed: bool, json: bool) -> Result<Vec<u
         rows.push(("last stable offset", stable.to_string()));
     }
     for open in &info.open_transactions {
-        rows.push(("open transaction", format!("producer {} from offset {}", open.producer_id, open.first_offset)));
+        rows.push((
+            "open transaction",
+            format!("producer {} from offset {}", open.producer_id, open.first_offset),
+        ));
     }
     rows.push(("records", format!("{} (measured to offset {})", info.records, info.measured_to)));
     rows.push(("smallest timestamp", time(info.min_timestamp)));
@@ -148,7 +154,7 @@ fn count(view: &PartitionView, env: &Env<'_>) -> Result<Counted, LogError> {
         let before = run.records_before(env, Format::Text, start)?;
         counted.records += run.records_before(env, Format::Text, end)?.saturating_sub(before);
         counted.measured_to = segment.below().min(end);
-        for (min, max) in run.blocks().iter().filter_map(|block| block.timestamps()) {
+        for (min, max) in run.blocks().iter().filter_map(Block::timestamps) {
             let (low, high) = counted.timestamps.unwrap_or((min.0, max.0));
             counted.timestamps = Some((low.min(min.0), high.max(max.0)));
         }

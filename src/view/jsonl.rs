@@ -204,13 +204,8 @@ mod tests {
 
     fn rendered(encodings: Encodings, key: Option<&[u8]>, value: Option<&[u8]>) -> String {
         let name = TopicPartition { topic: "t".into(), partition: 3 };
-        let record = Record {
-            offset: Offset(5),
-            timestamp: Timestamp(-1),
-            key,
-            value,
-            headers: Headers::default(),
-        };
+        let record =
+            Record { offset: Offset(5), timestamp: Timestamp(-1), key, value, headers: Headers::default() };
         let mut out = Vec::new();
         render(&Renderer::new(&name, encodings), &record, &mut out);
         String::from_utf8(out).unwrap()
@@ -253,9 +248,13 @@ mod tests {
     fn json_is_inlined_on_one_line_only_when_asked_for_and_valid() {
         let inline = Encodings { key_json: false, value_json: true };
         let value = b"{ \"a\" :\n [1, \"x y\\\" \\\\\"] }";
-        assert!(rendered(inline, None, Some(value)).contains(r#""value_json":{"a":[1,"x y\" \\"]},"headers""#));
+        assert!(
+            rendered(inline, None, Some(value)).contains(r#""value_json":{"a":[1,"x y\" \\"]},"headers""#)
+        );
         assert!(rendered(inline, None, Some(b"{oops")).contains(r#""value":"{oops""#));
         assert!(rendered(Encodings::default(), None, Some(b"1")).contains(r#""value":"1""#));
-        assert!(rendered(inline, None, Some("\"a\u{9b}b\"".as_bytes())).contains(r#""value_json":"a\u009bb""#));
+        assert!(
+            rendered(inline, None, Some("\"a\u{9b}b\"".as_bytes())).contains(r#""value_json":"a\u009bb""#)
+        );
     }
 }

@@ -137,7 +137,8 @@ impl Building {
 
     /// Whether `next` still fits.
     pub const fn fits(&self, next: &BatchTotals) -> bool {
-        self.totals.weight.saturating_add(next.weight) <= BLOCK_WEIGHT && self.totals.span.1.0 == next.span.0.0
+        self.totals.weight.saturating_add(next.weight) <= BLOCK_WEIGHT
+            && self.totals.span.1.0 == next.span.0.0
     }
 
     /// Adds `next`.
@@ -337,7 +338,10 @@ mod tests {
         assert_eq!(layout.at_output(Format::Text, 7), Some(1));
         assert_eq!(layout.at_output(Format::Text, 35), None);
         assert_eq!(layout.at_output(Format::Jsonl, 0), None);
-        assert_eq!((layout.at_offset(Offset(9)), layout.at_offset(Offset(10)), layout.at_offset(Offset(50))), (0, 1, 5));
+        assert_eq!(
+            (layout.at_offset(Offset(9)), layout.at_offset(Offset(10)), layout.at_offset(Offset(50))),
+            (0, 1, 5)
+        );
         assert_eq!((layout.records_before(0), layout.records_before(2)), (0, 20));
         assert!(layout.blocks[3].is_after_damage() && !layout.blocks[2].is_after_damage());
     }

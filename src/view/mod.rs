@@ -8,13 +8,16 @@
 //! | [`format`] | the formats, and the renderer that all of them go through |
 //! | [`text`], [`jsonl`], [`tsv`], [`record_json`] | one format each |
 //! | [`layout`] | file byte <-> block <-> offset: what measuring keeps |
-//! | [`run`] | the blocks of one segment, measured as far as somebody needed |
+//! | [`env`] | what measuring and rendering need besides a segment |
+//! | [`run`], `frontier` | the blocks of one segment, measured as far as somebody needed |
 //! | [`selection`] | a range of records as one file: size, and reading at any position |
 //! | [`partition_view`] | one partition: its runs, records by offset, counting from the end |
 //! | [`problems`] | damage that was met |
 //! | [`info`] | the summary of a partition |
 
+pub mod env;
 pub mod format;
+mod frontier;
 pub mod info;
 pub mod jsonl;
 pub mod layout;

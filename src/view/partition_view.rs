@@ -12,9 +12,10 @@ use crate::log::partition::Partition;
 use crate::log::segment::{Segment, SegmentUid};
 use crate::log::transactions::{Decided, Transactions};
 use crate::units::{Offset, Position};
+use crate::view::env::Env;
 use crate::view::format::{Format, Renderer};
 use crate::view::problems::Problems;
-use crate::view::run::{Env, Goal, Run};
+use crate::view::run::{Goal, Run};
 use crate::view::shared::Shared;
 
 /// Runs kept for one partition; those in use by open files don't count.
@@ -111,6 +112,7 @@ impl PartitionView {
             shared: &self.shared,
             renderer: &self.renderer,
             problems: &self.problems,
+            paced: false,
             decided: decided.as_deref(),
         };
         work(&env)
@@ -121,7 +123,11 @@ impl PartitionView {
     /// # Errors
     /// Those of listing.
     pub fn start(&self) -> Result<Offset, LogError> {
-        if self.scope.from_first_segment { self.partition.first_on_disk() } else { self.partition.log_start() }
+        if self.scope.from_first_segment {
+            self.partition.first_on_disk()
+        } else {
+            self.partition.log_start()
+        }
     }
 
     /// The offset after the last one that is shown.
@@ -161,7 +167,13 @@ impl PartitionView {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn run_near(&self, env: &Env<'_>, segment: &Arc<Segment>, format: Format, offset: Offset) -> Result<Arc<Run>, LogError> {
+    pub fn run_near(
+        &self,
+        env: &Env<'_>,
+        segment: &Arc<Segment>,
+        format: Format,
+        offset: Offset,
+    ) -> Result<Arc<Run>, LogError> {
         let run = self.run(env, segment);
         if offset <= segment.lower || run.cost(env, format, Goal::Offset(offset)) <= CHEAP_BYTES {
             return Ok(run);
@@ -195,7 +207,8 @@ impl PartitionView {
         let Ok(batch) = Batch::parse(&found.bytes) else { return Ok(None) };
         let header = &batch.header;
         let first = header.base_offset.unwrap_or(header.last_offset);
-        let aborted = |decided: &Arc<Decided>| header.producer_id.is_some_and(|id| decided.is_aborted(id, first));
+        let aborted =
+            |decided: &Arc<Decided>| header.producer_id.is_some_and(|id| decided.is_aborted(id, first));
         if header.is_control || header.is_transactional && decided.as_ref().is_some_and(aborted) {
             return Ok(None);
         }

@@ -105,7 +105,14 @@ impl Problems {
     }
 
     /// Notes a batch whose records can't be read.
-    pub fn note_records(&self, segment: &Segment, position: Position, len: u64, expected: Offset, error: BatchError) {
+    pub fn note_records(
+        &self,
+        segment: &Segment,
+        position: Position,
+        len: u64,
+        expected: Offset,
+        error: BatchError,
+    ) {
         let damage = Damage { position, len, expected, fault: Fault::Batch(error) };
         self.note(&segment.path, &damage, Kind::BadRecords);
     }

@@ -7,54 +7,23 @@
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use crate::format::batch::{Batch, BatchError, Decoder};
+use crate::format::batch::{Batch, Decoder};
 use crate::format::record::Record;
 use crate::log::LogError;
 use crate::log::files;
-use crate::log::scan::{Scanner, Start, Step, Tail};
+use crate::log::scan::{Scanner, Start};
 use crate::log::segment::Segment;
-use crate::log::transactions::Decided;
 use crate::units::{Offset, Position};
-use crate::view::format::{Format, Renderer};
-use crate::view::layout::{BatchTotals, Block, Building, Layout};
-use crate::view::problems::Problems;
-use crate::view::shared::{RenderedKey, Shared, Workspace};
+use crate::view::env::Env;
+use crate::view::format::Format;
+use crate::view::frontier::Frontier;
+use crate::view::layout::{Block, Building, Layout};
+use crate::view::shared::{RenderedKey, Workspace};
 
 /// The most that is reserved at once for a block's output; a larger one grows.
 const MAX_RESERVED: usize = 64 * 1024 * 1024;
 /// Source bytes measured before others that wait for the run get a turn.
-const STEP_BYTES: u64 = 4 * 1024 * 1024;
-
-/// What measuring and rendering need besides the segment.
-#[derive(Debug, Clone, Copy)]
-pub struct Env<'a> {
-    /// Pools and caches.
-    pub shared: &'a Shared,
-    /// The partition's renderer.
-    pub renderer: &'a Renderer,
-    /// Where damage is noted.
-    pub problems: &'a Problems,
-    /// Under `read_committed`: the decided transactions.
-    pub decided: Option<&'a Decided>,
-}
-
-impl Env<'_> {
-    /// Whether a batch's records are for readers.
-    fn is_visible(&self, batch: &Batch<'_>) -> bool {
-        let header = &batch.header;
-        if header.is_control {
-            return false;
-        }
-        let (Some(decided), Some(producer)) = (self.decided, header.producer_id) else { return true };
-        let first = header.base_offset.unwrap_or(header.last_offset);
-        !(header.is_transactional && decided.is_aborted(producer, first))
-    }
-
-    /// The offset at which the view ends for now.
-    fn bound(&self) -> Offset {
-        self.decided.map_or(Offset(i64::MAX), Decided::last_stable)
-    }
-}
+pub(super) const STEP_BYTES: u64 = 4 * 1024 * 1024;
 
 /// How far somebody needs a run to be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,7 +116,8 @@ impl Run {
         if source_len != len {
             return;
         }
-        let saved_columns = Format::ALL.iter().filter(|f| layout.measured(**f) == layout.blocks.len()).count();
+        let saved_columns =
+            Format::ALL.iter().filter(|f| layout.measured(**f) == layout.blocks.len()).count();
         let position = layout.blocks.last().map_or(self.start.position, |block| Position(block.span().1));
         let expected = layout.blocks.last().map_or(self.start.expected, |block| block.last().next());
         let at = Some(Start { position, expected, below: self.segment.below() });
@@ -166,14 +136,18 @@ impl Run {
             if self.is_met(env, format, goal, len) {
                 break;
             }
-            let _turn = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+            let turn = self.work.lock().unwrap_or_else(PoisonError::into_inner);
             if self.is_met(env, format, goal, len) {
                 break;
             }
-            if self.read().layout.measured(format) < self.known(env, len) {
-                self.measure_known(env, format, len)?;
+            let read = if self.read().layout.measured(format) < self.known(env, len) {
+                self.measure_known(env, format, len)?
             } else {
-                self.measure_new(env, format, &file, len)?;
+                self.measure_new(env, format, &file, len)?
+            };
+            drop(turn);
+            if env.paced {
+                env.shared.pace(read);
             }
         }
         self.save(env);
@@ -193,7 +167,9 @@ impl Run {
         }
         let measured = self.read();
         let known = measured.layout.measured(format).checked_sub(1);
-        let from = known.and_then(|last| measured.layout.blocks.get(last)).map_or(self.start.position.0, |b| b.span().1);
+        let from = known
+            .and_then(|last| measured.layout.blocks.get(last))
+            .map_or(self.start.position.0, |b| b.span().1);
         len.saturating_sub(from)
     }
 
@@ -259,7 +235,13 @@ impl Run {
     ///
     /// # Errors
     /// Those of [`Self::for_each_record`].
-    pub fn output_before(&self, env: &Env<'_>, format: Format, offset: Offset, edge: Edge) -> Result<u64, LogError> {
+    pub fn output_before(
+        &self,
+        env: &Env<'_>,
+        format: Format,
+        offset: Offset,
+        edge: Edge,
+    ) -> Result<u64, LogError> {
         let Some((placed, _)) = self.at_offset(format, offset) else { return Ok(self.output(format)) };
         let mut output = placed.start;
         if placed.block.base() >= offset {
@@ -290,7 +272,8 @@ impl Run {
         if let Some(base) = batch.header.base_offset {
             return base;
         }
-        let first = batch.records(decoder, &self.segment.limits()).ok().and_then(|mut records| records.next());
+        let first =
+            batch.records(decoder, &self.segment.limits()).ok().and_then(|mut records| records.next());
         first.and_then(Result::ok).map_or(batch.header.last_offset, |record| record.offset)
     }
 
@@ -342,9 +325,10 @@ impl Run {
             format,
             committed: self.committed,
         };
-        if let Some(block) = env.shared.rendered(&key) {
-            return Ok(block);
-        }
+        env.shared.rendered(key, || self.render_anew(env, format, placed))
+    }
+
+    fn render_anew(&self, env: &Env<'_>, format: Format, placed: &Placed) -> Result<Vec<u8>, LogError> {
         let len = usize::try_from(placed.end - placed.start).unwrap_or(usize::MAX);
         let mut out = Vec::with_capacity(len.min(MAX_RESERVED));
         if format == Format::Log {
@@ -361,9 +345,7 @@ impl Run {
         if out.len() != len {
             return Err(self.stale());
         }
-        let block = Arc::new(out);
-        env.shared.keep_rendered(key, block.clone());
-        Ok(block)
+        Ok(out)
     }
 
     /// Calls `visit` with each visible record of a block, until it says false.
@@ -446,8 +428,8 @@ impl Run {
         measured.layout.blocks.len() - usize::from(measured.open && !at_end)
     }
 
-    /// Measures blocks that another format made known.
-    fn measure_known(&self, env: &Env<'_>, format: Format, len: u64) -> Result<(), LogError> {
+    /// Measures blocks that another format made known; the source bytes read.
+    fn measure_known(&self, env: &Env<'_>, format: Format, len: u64) -> Result<u64, LogError> {
         let mut read = 0;
         let known = self.known(env, len);
         let mut scratch = Vec::new();
@@ -471,22 +453,29 @@ impl Run {
             self.write().layout.push_output(format, output);
             read += end - start;
         }
-        Ok(())
+        Ok(read)
     }
 
-    /// Looks for batches behind the last block that can't grow.
-    fn measure_new(&self, env: &Env<'_>, format: Format, file: &Arc<File>, len: u64) -> Result<(), LogError> {
+    /// Looks for batches behind the last block that can't grow; the source bytes read.
+    fn measure_new(
+        &self,
+        env: &Env<'_>,
+        format: Format,
+        file: &Arc<File>,
+        len: u64,
+    ) -> Result<u64, LogError> {
         let (start, after_damage) = self.reopen();
         env.problems.forget_from(&self.segment, start.position);
         let scanner = Scanner::new(file.clone(), len, start, self.segment.limits());
         let frontier = Frontier { run: self, format, building: None, after_damage };
-        let (frontier, at, ended) = env.shared.with_workspace(|workspace| frontier.advance(env, scanner, workspace))?;
+        let (frontier, at, ended) =
+            env.shared.with_workspace(|workspace| frontier.advance(env, scanner, workspace))?;
         self.push(format, frontier.building.as_ref(), true);
         let mut measured = self.write();
         measured.at = Some(at);
         measured.after_damage = frontier.after_damage;
         measured.ended = ended.map(|damaged| Ended { len, bound: env.bound(), damaged });
-        Ok(())
+        Ok(at.position.since(start.position))
     }
 
     /// Takes the last block away if it may have grown; where to look next, and whether damage is before that place.
@@ -501,14 +490,15 @@ impl Run {
             None => (at, measured.after_damage),
             Some(block) => {
                 let position = Position(block.span().0);
-                let expected = measured.layout.blocks.last().map_or(self.start.expected, |before| before.last().next());
+                let expected =
+                    measured.layout.blocks.last().map_or(self.start.expected, |before| before.last().next());
                 (Start { position, expected, ..at }, block.is_after_damage())
             }
         }
     }
 
     /// Adds a finished block, or one that may still grow.
-    fn push(&self, format: Format, building: Option<&Building>, open: bool) {
+    pub(super) fn push(&self, format: Format, building: Option<&Building>, open: bool) {
         let Some(building) = building else { return };
         let mut measured = self.write();
         let (block, output) = building.finish(measured.layout.records_before(measured.layout.blocks.len()));
@@ -528,7 +518,9 @@ impl Run {
         let Ok((file, len)) = self.segment.open() else { return };
         let payload = {
             let mut measured = self.write();
-            let complete = measured.ended.is_some_and(|ended| ended.len == len && !ended.damaged && ended.bound > self.last(&measured));
+            let complete = measured.ended.is_some_and(|ended| {
+                ended.len == len && !ended.damaged && ended.bound > self.last(&measured)
+            });
             let spotless = !measured.layout.blocks.iter().any(Block::is_after_damage);
             let blocks = measured.layout.blocks.len();
             let columns = Format::ALL.iter().filter(|f| measured.layout.measured(**f) == blocks).count();
@@ -570,110 +562,6 @@ impl Run {
 
     fn write(&self) -> std::sync::RwLockWriteGuard<'_, Measured> {
         self.measured.write().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The end of what is measured, while it moves on.
-struct Frontier<'a> {
-    run: &'a Run,
-    format: Format,
-    /// The block that batches are added to.
-    building: Option<Building>,
-    /// Whether bytes before the next batch were not readable.
-    after_damage: bool,
-}
-
-impl Frontier<'_> {
-    /// Adds batches until a step's worth was read or the end is met. Where the next one is looked for, and, if the end
-    /// was met, whether it is damaged.
-    fn advance<F: files::ReadAt>(
-        mut self,
-        env: &Env<'_>,
-        mut scanner: Scanner<F>,
-        workspace: &mut Workspace,
-    ) -> Result<(Self, Start, Option<bool>), LogError> {
-        let segment = &self.run.segment;
-        let stop = scanner.at().position.plus(STEP_BYTES);
-        loop {
-            let at = scanner.at();
-            match scanner.step().map_err(|error| segment.error(error))? {
-                Step::Batch { batch, .. } if batch.header.last_offset >= env.bound() => {
-                    return Ok((self, at, Some(false)));
-                }
-                Step::Batch { position, batch } => {
-                    let closed = self.add_batch(env, &batch, position, workspace);
-                    if closed && position >= stop {
-                        return Ok((self, scanner.at(), None));
-                    }
-                }
-                Step::Damage(damage) => {
-                    env.problems.note_damage(segment, &damage);
-                    self.close_before_damage();
-                }
-                Step::End(tail) => {
-                    env.problems.note_tail(segment, &tail);
-                    let damaged = !segment.is_active() && matches!(tail, Tail::Torn(_) | Tail::Bad(_));
-                    return Ok((self, at, Some(damaged)));
-                }
-            }
-        }
-    }
-
-    /// Adds a batch to the block, or begins another with it; whether it did.
-    fn add_batch(&mut self, env: &Env<'_>, batch: &Batch<'_>, position: Position, workspace: &mut Workspace) -> bool {
-        let len = batch.bytes.len() as u64;
-        let first = batch.header.base_offset.unwrap_or(batch.header.last_offset);
-        let totals = match self.totals(env, batch, position, workspace) {
-            Ok(totals) => totals,
-            Err(error) => {
-                env.problems.note_records(&self.run.segment, position, len, first, error);
-                self.close_before_damage();
-                return false;
-            }
-        };
-        match &mut self.building {
-            Some(block) if block.fits(&totals) => {
-                block.add(&totals);
-                false
-            }
-            _ => {
-                let full = self.building.replace(Building::new(totals, self.after_damage));
-                self.after_damage = false;
-                self.run.push(self.format, full.as_ref(), false);
-                full.is_some()
-            }
-        }
-    }
-
-    fn close_before_damage(&mut self) {
-        self.run.push(self.format, self.building.take().as_ref(), false);
-        self.after_damage = true;
-    }
-
-    fn totals(
-        &self,
-        env: &Env<'_>,
-        batch: &Batch<'_>,
-        position: Position,
-        workspace: &mut Workspace,
-    ) -> Result<BatchTotals, BatchError> {
-        let span = (position, position.plus(batch.bytes.len() as u64));
-        let first = batch.header.base_offset.unwrap_or(batch.header.last_offset);
-        let mut totals = BatchTotals::new(span, (first, batch.header.last_offset));
-        if self.format == Format::Log {
-            totals.output = batch.bytes.len() as u64;
-        }
-        if !env.is_visible(batch) {
-            return Ok(totals);
-        }
-        let Workspace { decoder, scratch, .. } = workspace;
-        for record in batch.records(decoder, &self.run.segment.limits())? {
-            let record = record?;
-            // A compressed message set keeps its first offset inside.
-            totals.offsets.0 = totals.offsets.0.min(record.offset);
-            totals.add(&record, env.renderer.measure(self.format, &record, scratch));
-        }
-        Ok(totals)
     }
 }
 

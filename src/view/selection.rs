@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::log::LogError;
 use crate::log::partition::Partition;
 use crate::units::Offset;
+use crate::view::env::Env;
 use crate::view::format::Format;
 use crate::view::partition_view::{PartitionView, ViewError};
-use crate::view::run::{Edge, Env, Goal, Placed, Run};
+use crate::view::run::{Edge, Goal, Placed, Run};
 
 /// The records from one offset on, to another or to the log's end, in one format.
 #[derive(Debug)]
@@ -42,11 +43,19 @@ pub enum Effort {
     Bytes(u64),
     /// Whatever it takes.
     All,
+    /// Whatever it takes, at the rate that measuring is allowed.
+    Background,
 }
 
 impl Selection {
     /// The records of `view` from `start` to `end` (exclusive), or to the log's end as it grows.
-    pub fn new(view: Arc<PartitionView>, committed: bool, format: Format, start: Offset, end: Option<Offset>) -> Self {
+    pub fn new(
+        view: Arc<PartitionView>,
+        committed: bool,
+        format: Format,
+        start: Offset,
+        end: Option<Offset>,
+    ) -> Self {
         Self { view, committed, format, start, end, parts: Mutex::default() }
     }
 
@@ -58,8 +67,9 @@ impl Selection {
         self.view.with_env(self.committed, |env| {
             let mut left = match effort {
                 Effort::Bytes(bytes) => bytes,
-                Effort::All => u64::MAX,
+                Effort::All | Effort::Background => u64::MAX,
             };
+            let env = &Env { paced: effort == Effort::Background, ..*env };
             let mut total = 0;
             for index in 0.. {
                 let Some(part) = self.part(env, index)? else { break };
@@ -89,6 +99,7 @@ impl Selection {
     /// Those of reading.
     pub fn measure_backward(&self) -> Result<(), ViewError> {
         self.view.with_env(self.committed, |env| {
+            let env = &Env { paced: true, ..*env };
             let segments = self.view.partition.segments()?;
             let first = Partition::floor(&segments, self.start);
             let end = self.current_end();
@@ -129,6 +140,33 @@ impl Selection {
         })
     }
 
+    /// Has the measured block at byte `at` rendered, and the one after it.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn prefetch(&self, at: u64) -> Result<(), ViewError> {
+        const AHEAD: u64 = 128 * 1024;
+        self.view.with_env(self.committed, |env| {
+            let mut part_start = 0;
+            for index in 0.. {
+                let Some(part) = self.part(env, index)? else { break };
+                let len = self.part_len(env, &part)?;
+                if part_start + len <= at {
+                    part_start += len;
+                    continue;
+                }
+                let at = at - part_start + self.skip(env, &part)?;
+                for at in [at, at + AHEAD] {
+                    if let Some(placed) = part.run.at_output(self.format, at) {
+                        part.run.render(env, self.format, &placed)?;
+                    }
+                }
+                break;
+            }
+            Ok(())
+        })
+    }
+
     /// Reads from byte `at` of a part until `out` has `goal` bytes or the part ends.
     fn read_part(
         &self,
@@ -145,12 +183,20 @@ impl Selection {
             run.extend(env, format, Goal::Byte(at))?;
             let Some(placed) = run.at_output(format, at) else {
                 if self.view.scope.fail_on_damage && run.ends_damaged() {
-                    return if out.len() > begun { Ok(PartRead::Full) } else { Err(damaged(run, run.segment.below())) };
+                    return if out.len() > begun {
+                        Ok(PartRead::Full)
+                    } else {
+                        Err(damaged(run, run.segment.below()))
+                    };
                 }
                 return Ok(PartRead::Ended);
             };
             if self.fails_before(&placed, at) {
-                return if out.is_empty() { Err(damaged(run, placed.block.base())) } else { Ok(PartRead::Full) };
+                return if out.is_empty() {
+                    Err(damaged(run, placed.block.base()))
+                } else {
+                    Ok(PartRead::Full)
+                };
             }
             let end = self.end_in_block(env, part, &placed)?;
             if at >= end {
@@ -246,7 +292,9 @@ impl Selection {
             None => Partition::floor(&segments, self.start),
             Some(last) => segments.partition_point(|segment| segment.base <= last.run.segment.base),
         };
-        let Some(segment) = segments.get(next).filter(|segment| segment.lower < self.current_end()) else {
+        // Nothing lies between equal ends, also where they are in the midst of a batch.
+        let end = self.current_end();
+        let Some(segment) = segments.get(next).filter(|segment| segment.lower < end && self.start < end) else {
             return Ok(None);
         };
         let part = if parts.is_empty() {

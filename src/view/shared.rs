@@ -1,7 +1,8 @@
 //! What all partitions of a mount share: bounded pools and caches.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use lru::LruCache;
 
@@ -24,6 +25,7 @@ pub struct Shared {
     pub encodings: Encodings,
     /// Where measurements are kept; `None` without a cache.
     pub sidecars: Option<Sidecars>,
+    pace: Option<Pace>,
     rendered: Mutex<Rendered>,
     workspaces: Mutex<Vec<Workspace>>,
 }
@@ -52,20 +54,58 @@ pub struct RenderedKey {
     pub committed: bool,
 }
 
+/// A block that is rendered, is being rendered, or (`None`) could not be.
+type Slot = Arc<OnceLock<Option<Arc<Vec<u8>>>>>;
+
 /// Rendered blocks by use, and their bytes.
 #[derive(Debug)]
 struct Rendered {
-    blocks: LruCache<RenderedKey, Arc<Vec<u8>>>,
+    blocks: LruCache<RenderedKey, Slot>,
     bytes: usize,
+}
+
+impl Rendered {
+    /// Counts a block of `len` bytes that was added, and drops those that were used longest ago.
+    fn account(&mut self, len: usize) {
+        self.bytes += len;
+        while self.bytes > RENDERED_BYTES {
+            let Some((_, old)) = self.blocks.pop_lru() else { break };
+            self.bytes -= old.get().and_then(Option::as_ref).map_or(0, |block| block.len());
+        }
+    }
+}
+
+/// A rate that all threads together keep to.
+#[derive(Debug)]
+struct Pace {
+    bytes_per_second: u64,
+    /// When what was read so far is paid for.
+    paid: Mutex<Option<Instant>>,
+}
+
+impl Pace {
+    fn new(bytes_per_second: u64) -> Self {
+        Self { bytes_per_second: bytes_per_second.max(1), paid: Mutex::default() }
+    }
+
+    /// How long to wait at `now` after reading `bytes`.
+    fn spend(&self, bytes: u64, now: Instant) -> Duration {
+        let cost = Duration::from_micros(bytes.saturating_mul(1_000_000) / self.bytes_per_second);
+        let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = paid.map_or(now, |paid| paid.max(now)) + cost;
+        *paid = Some(until);
+        until.saturating_duration_since(now)
+    }
 }
 
 impl Shared {
     /// Pools and caches for one mount.
-    pub fn new(encodings: Encodings, sidecars: Option<Sidecars>) -> Self {
+    pub fn new(encodings: Encodings, sidecars: Option<Sidecars>, max_read_rate: Option<u64>) -> Self {
         let capacity = NonZeroUsize::new(4096).unwrap_or(NonZeroUsize::MIN);
         Self {
             encodings,
             sidecars,
+            pace: max_read_rate.map(Pace::new),
             rendered: Mutex::new(Rendered { blocks: LruCache::new(capacity), bytes: 0 }),
             workspaces: Mutex::default(),
         }
@@ -85,21 +125,52 @@ impl Shared {
         result
     }
 
-    /// A rendered block, if it is kept.
-    pub fn rendered(&self, key: &RenderedKey) -> Option<Arc<Vec<u8>>> {
-        self.lock_rendered().blocks.get(key).cloned()
+    /// Waits as long as reading `bytes` takes at the rate that measuring is allowed.
+    pub fn pace(&self, bytes: u64) {
+        if let Some(pace) = &self.pace {
+            std::thread::sleep(pace.spend(bytes, Instant::now()));
+        }
     }
 
-    /// Keeps a rendered block, and drops those that were used longest ago.
-    pub fn keep_rendered(&self, key: RenderedKey, block: Arc<Vec<u8>>) {
-        let mut rendered = self.lock_rendered();
-        rendered.bytes += block.len();
-        if let Some((_, old)) = rendered.blocks.push(key, block) {
-            rendered.bytes -= old.len();
-        }
-        while rendered.bytes > RENDERED_BYTES {
-            let Some((_, old)) = rendered.blocks.pop_lru() else { break };
-            rendered.bytes -= old.len();
+    /// A rendered block: one that is kept, or what `render` makes. Who asks for a block that another thread is making
+    /// waits for that one.
+    ///
+    /// # Errors
+    /// Those of `render`.
+    pub fn rendered<E>(
+        &self,
+        key: RenderedKey,
+        render: impl Fn() -> Result<Vec<u8>, E>,
+    ) -> Result<Arc<Vec<u8>>, E> {
+        let slot = {
+            let mut rendered = self.lock_rendered();
+            rendered.blocks.get_or_insert(key, Slot::default).clone()
+        };
+        let mut made = 0;
+        let mut failed = None;
+        let block = slot.get_or_init(|| match render() {
+            Ok(block) => {
+                made = block.len();
+                Some(Arc::new(block))
+            }
+            Err(error) => {
+                failed = Some(error);
+                None
+            }
+        });
+        match (block, failed) {
+            (Some(block), _) => {
+                if made > 0 {
+                    self.lock_rendered().account(made);
+                }
+                Ok(block.clone())
+            }
+            (None, Some(error)) => {
+                self.lock_rendered().blocks.pop(&key);
+                Err(error)
+            }
+            // The thread that was making it failed and tells its own caller why.
+            (None, None) => render().map(Arc::new),
         }
     }
 
@@ -109,5 +180,20 @@ impl Shared {
 
     fn lock_workspaces(&self) -> std::sync::MutexGuard<'_, Vec<Workspace>> {
         self.workspaces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_kept_by_all_that_read_together() {
+        let pace = Pace::new(1000);
+        let now = Instant::now();
+        assert_eq!(pace.spend(500, now), Duration::from_millis(500));
+        assert_eq!(pace.spend(500, now), Duration::from_secs(1));
+        let later = now + Duration::from_secs(60);
+        assert_eq!(pace.spend(1000, later), Duration::from_secs(1));
     }
 }

@@ -47,8 +47,13 @@ mod tests {
     use crate::units::{Offset, Timestamp};
 
     fn rendered(timestamp: i64, key: Option<&[u8]>, value: Option<&[u8]>) -> String {
-        let record =
-            Record { offset: Offset(7), timestamp: Timestamp(timestamp), key, value, headers: Headers::default() };
+        let record = Record {
+            offset: Offset(7),
+            timestamp: Timestamp(timestamp),
+            key,
+            value,
+            headers: Headers::default(),
+        };
         let mut out = Vec::new();
         render(&record, &mut out);
         String::from_utf8(out).unwrap()

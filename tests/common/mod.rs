@@ -9,7 +9,9 @@
     reason = "a test file takes only what it needs, and a test that can't go on stops with a panic"
 )]
 
+pub mod batches;
 pub mod fixtures;
+pub mod model;
 pub mod growing;
 pub mod mounted;
 pub mod shown;

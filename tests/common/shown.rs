@@ -42,7 +42,9 @@ fn bytes(value: &Value) -> Option<Vec<u8>> {
     match value {
         Value::Null => None,
         Value::String(text) => Some(text.as_bytes().to_vec()),
-        Value::Object(object) => Some(BASE64.decode(object["base64"].as_str().expect("base64")).expect("base64")),
+        Value::Object(object) => {
+            Some(BASE64.decode(object["base64"].as_str().expect("base64")).expect("base64"))
+        }
         other => panic!("neither text, base64 nor null: {other}"),
     }
 }

@@ -50,7 +50,7 @@ fn inflate_body<'a>(
 ) -> Result<&'a [u8], Stop> {
     inflate.reset(false);
     loop {
-        let spare = output.spare(rest.len().saturating_mul(2));
+        let spare = output.spare(rest.len().saturating_mul(2))?;
         let (room, in_before, out_before) = (spare.len(), inflate.total_in(), inflate.total_out());
         let status = inflate
             .decompress(rest, spare, FlushDecompress::Finish)

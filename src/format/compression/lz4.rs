@@ -90,7 +90,7 @@ fn checked<'a>(block: &[u8], after: &'a [u8]) -> Result<&'a [u8], Stop> {
 }
 
 fn decompress(block: &[u8], frame: &Frame, output: &mut Output) -> Result<(), Stop> {
-    let spare = output.spare(frame.max_block_len);
+    let spare = output.spare(frame.max_block_len)?;
     let room = spare.len().min(frame.max_block_len);
     let spare = spare.get_mut(..room).unwrap_or_default();
     match decode_block(block, spare) {

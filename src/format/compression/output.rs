@@ -34,27 +34,28 @@ impl Output {
         self.bytes.capacity()
     }
 
-    /// The rest of the buffer, of at least `wanted` bytes unless the limit is nearer.
+    /// The rest of the buffer, of at least `wanted` bytes unless the limit is nearer, and never empty.
     ///
     /// It ends one byte above the limit: a codec that fills it has too much, and one that stays below is done.
-    pub(super) fn spare(&mut self, wanted: usize) -> &mut [u8] {
+    pub(super) fn spare(&mut self, wanted: usize) -> Result<&mut [u8], Stop> {
         let most = self.limit.saturating_add(1);
-        let needed = self.len.saturating_add(wanted).min(most);
+        let needed = self.len.saturating_add(wanted.max(1)).min(most);
         if needed > self.bytes.len() {
-            self.grow(needed.max(self.bytes.len().saturating_mul(2)).max(FIRST_BYTES).min(most));
+            self.grow(needed.max(self.bytes.len().saturating_mul(2)).max(FIRST_BYTES).min(most))?;
         }
         let end = self.bytes.len().min(most);
-        self.bytes.get_mut(self.len..end).unwrap_or_default()
+        self.bytes.get_mut(self.len..end).ok_or(Stop::Full)
     }
 
-    fn grow(&mut self, new_len: usize) {
+    fn grow(&mut self, new_len: usize) -> Result<(), Stop> {
         if self.len == 0 {
+            // Nothing in it is worth to be copied.
             self.bytes = Vec::new();
-            self.bytes = vec![0; new_len];
-        } else {
-            self.bytes.reserve_exact(new_len.saturating_sub(self.bytes.len()));
-            self.bytes.resize(new_len, 0);
         }
+        let more = new_len.saturating_sub(self.bytes.len());
+        self.bytes.try_reserve_exact(more).map_err(|_| Stop::Full)?;
+        self.bytes.resize(new_len, 0);
+        Ok(())
     }
 
     /// Whether the buffer can't grow any more.
@@ -74,7 +75,7 @@ impl Output {
 
     /// Adds bytes that are not compressed.
     pub(super) fn append(&mut self, data: &[u8]) -> Result<(), Stop> {
-        let spare = self.spare(data.len()).get_mut(..data.len()).ok_or(Stop::Full)?;
+        let spare = self.spare(data.len())?.get_mut(..data.len()).ok_or(Stop::Full)?;
         spare.copy_from_slice(data);
         self.advance(data.len())
     }

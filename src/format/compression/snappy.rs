@@ -39,7 +39,7 @@ fn block(data: &[u8], output: &mut Output) -> Result<(), Stop> {
     if len > data.len().saturating_mul(MAX_RATIO) {
         return Err(Stop::Bad("a block of it claims to be larger than it can be"));
     }
-    let spare = output.spare(len).get_mut(..len).ok_or(Stop::Full)?;
+    let spare = output.spare(len)?.get_mut(..len).ok_or(Stop::Full)?;
     let written = snap::raw::Decoder::new().decompress(data, spare).map_err(bad)?;
     output.advance(written)
 }

@@ -16,7 +16,7 @@ const BELIEVED_RATIO: usize = 64;
 pub(super) fn decode(context: &mut DCtx<'static>, data: &[u8], output: &mut Output) -> Result<(), Stop> {
     let mut wanted = first_guess(data);
     loop {
-        let spare = output.spare(wanted);
+        let spare = output.spare(wanted)?;
         let room = spare.len();
         match context.decompress(spare, data) {
             Ok(written) => return output.advance(written),

@@ -1,0 +1,124 @@
+//! The end of what is measured of a segment, while it moves on: batches become blocks, damage is noted.
+
+use crate::format::batch::{Batch, BatchError};
+use crate::log::LogError;
+use crate::log::files::ReadAt;
+use crate::log::scan::{Scanner, Start, Step, Tail};
+use crate::units::Position;
+use crate::view::env::Env;
+use crate::view::format::Format;
+use crate::view::layout::{BatchTotals, Building};
+use crate::view::run::{Run, STEP_BYTES};
+use crate::view::shared::Workspace;
+
+/// The end of what is measured, while it moves on.
+pub(super) struct Frontier<'a> {
+    pub(super) run: &'a Run,
+    pub(super) format: Format,
+    /// The block that batches are added to.
+    pub(super) building: Option<Building>,
+    /// Whether bytes before the next batch were not readable.
+    pub(super) after_damage: bool,
+}
+
+impl Frontier<'_> {
+    /// Adds batches until a step's worth was read or the end is met. Where the next one is looked for, and, if the end
+    /// was met, whether it is damaged.
+    pub(super) fn advance<F: ReadAt>(
+        mut self,
+        env: &Env<'_>,
+        mut scanner: Scanner<F>,
+        workspace: &mut Workspace,
+    ) -> Result<(Self, Start, Option<bool>), LogError> {
+        let segment = &self.run.segment;
+        let stop = scanner.at().position.plus(STEP_BYTES);
+        loop {
+            let at = scanner.at();
+            match scanner.step().map_err(|error| segment.error(error))? {
+                Step::Batch { batch, .. } if batch.header.last_offset >= env.bound() => {
+                    return Ok((self, at, Some(false)));
+                }
+                Step::Batch { position, batch } => {
+                    let closed = self.add_batch(env, &batch, position, workspace);
+                    if closed && position >= stop {
+                        return Ok((self, scanner.at(), None));
+                    }
+                }
+                Step::Damage(damage) => {
+                    env.problems.note_damage(segment, &damage);
+                    self.close_before_damage();
+                }
+                Step::End(tail) => {
+                    env.problems.note_tail(segment, &tail);
+                    let damaged = !segment.is_active() && matches!(tail, Tail::Torn(_) | Tail::Bad(_));
+                    return Ok((self, at, Some(damaged)));
+                }
+            }
+        }
+    }
+
+    /// Adds a batch to the block, or begins another with it; whether it did.
+    fn add_batch(
+        &mut self,
+        env: &Env<'_>,
+        batch: &Batch<'_>,
+        position: Position,
+        workspace: &mut Workspace,
+    ) -> bool {
+        let len = batch.bytes.len() as u64;
+        let first = batch.header.base_offset.unwrap_or(batch.header.last_offset);
+        let totals = match self.totals(env, batch, position, workspace) {
+            Ok(totals) => totals,
+            Err(error) => {
+                env.problems.note_records(&self.run.segment, position, len, first, error);
+                self.close_before_damage();
+                return false;
+            }
+        };
+        match &mut self.building {
+            Some(block) if block.fits(&totals) => {
+                block.add(&totals);
+                false
+            }
+            _ => {
+                let full = self.building.replace(Building::new(totals, self.after_damage));
+                self.after_damage = false;
+                self.run.push(self.format, full.as_ref(), false);
+                full.is_some()
+            }
+        }
+    }
+
+    fn close_before_damage(&mut self) {
+        self.run.push(self.format, self.building.take().as_ref(), false);
+        self.after_damage = true;
+    }
+
+    fn totals(
+        &self,
+        env: &Env<'_>,
+        batch: &Batch<'_>,
+        position: Position,
+        workspace: &mut Workspace,
+    ) -> Result<BatchTotals, BatchError> {
+        let span = (position, position.plus(batch.bytes.len() as u64));
+        let first = batch.header.base_offset.unwrap_or(batch.header.last_offset);
+        let mut totals = BatchTotals::new(span, (first, batch.header.last_offset));
+        if self.format == Format::Log {
+            totals.output = batch.bytes.len() as u64;
+        }
+        if !env.is_visible(batch) {
+            return Ok(totals);
+        }
+        let Workspace { decoder, scratch, .. } = workspace;
+        for record in batch.records(decoder, &self.run.segment.limits())? {
+            let record = record?;
+            // A compressed message set keeps its first offset inside.
+            if batch.header.base_offset.is_none() && totals.records == 0 {
+                totals.offsets.0 = record.offset;
+            }
+            totals.add(&record, env.renderer.measure(self.format, &record, scratch));
+        }
+        Ok(totals)
+    }
+}

@@ -1,0 +1,679 @@
+//! Random partitions against a plain list of their records: every file, every range, every seek, and growth.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::batches::{self, Plan};
+use common::model::{self, Directory, Isolation, Model, Numbers, Segment};
+use common::shown::{self, ShownRecord};
+use kafka_protocol::records::Compression;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed};
+use topicfs::fs::options::Options;
+use topicfs::fs::{Fs, FsError};
+use topicfs::view::selection::Effort;
+
+const FORMATS: [&str; 4] = ["txt", "jsonl", "tsv", "log"];
+
+/// A record before it has an offset.
+#[derive(Debug, Clone)]
+struct RecordPlan {
+    gap: i64,
+    timestamp: i64,
+    key: Option<Vec<u8>>,
+    value: Value,
+    headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+#[derive(Debug, Clone)]
+enum Value {
+    Null,
+    Bytes(Vec<u8>),
+    /// So many bytes that compress badly.
+    Large(usize, u64),
+}
+
+#[derive(Debug, Clone)]
+enum BatchPlan {
+    Data {
+        magic: u8,
+        codec: Compression,
+        gaps: [i64; 3],
+        records: Vec<RecordPlan>,
+        append_time: Option<i64>,
+        producer: Option<(i64, bool)>,
+    },
+    Marker {
+        producer: i64,
+        commits: bool,
+    },
+}
+
+/// What lies beside a segment as its `.index`.
+#[derive(Debug, Clone, Copy)]
+enum Index {
+    Right(usize),
+    Missing,
+    Padded,
+    Zeros,
+    /// Right positions with offsets that are too small.
+    TooLow,
+    /// Right positions with offsets that are too large.
+    TooHigh,
+    Noise(u64),
+}
+
+#[derive(Debug, Clone)]
+struct SegmentPlan {
+    gap: i64,
+    batches: Vec<BatchPlan>,
+    index: Index,
+}
+
+#[derive(Debug, Clone)]
+struct LogPlan {
+    first: i64,
+    segments: Vec<SegmentPlan>,
+    /// Thousandths of the log that lie before its start.
+    start: Option<u16>,
+    seed: u64,
+}
+
+impl LogPlan {
+    fn model(&self) -> Model {
+        let mut next = self.first;
+        let mut model = Model::default();
+        for plan in &self.segments {
+            next += plan.gap;
+            // No two segments have the same name.
+            next = model.segments.last().map_or(next, |before| next.max(before.base + 1));
+            let mut segment = Segment { base: next, entries: Vec::new() };
+            for batch in &plan.batches {
+                segment.entries.extend(batch.entries(next));
+                next = segment.entries.last().map_or(next, |entry| entry.last + 1);
+            }
+            model.segments.push(segment);
+        }
+        let span = model.log_end() - self.first;
+        model.checkpoint = self.start.map(|part| self.first + span * i64::from(part) / 1000);
+        model
+    }
+
+    fn write(&self, model: &Model) -> Directory {
+        let directory = Directory::of(model);
+        for (plan, segment) in self.segments.iter().zip(&model.segments) {
+            if let Some(bytes) = plan.index.bytes(segment) {
+                std::fs::write(directory.file(segment.base, "index"), bytes).unwrap();
+            }
+        }
+        directory
+    }
+}
+
+impl BatchPlan {
+    fn entries(&self, next: i64) -> Vec<batches::Entry> {
+        match self {
+            Self::Marker { producer, commits } => batches::encode(&Plan::marker(next, *producer, *commits)),
+            Self::Data { magic, codec, gaps: [before, lead, trail], records, append_time, producer } => {
+                let base = next + before;
+                let mut at = base + lead;
+                let mut shown = Vec::new();
+                for record in records {
+                    at += record.gap;
+                    shown.push(record.at(at));
+                    at += 1;
+                }
+                let mut plan = Plan::of(shown, *codec);
+                (plan.base, plan.last) = (base, (at - 1).max(base) + trail);
+                plan.append_time = *append_time;
+                if let (2, Some((id, is_transactional))) = (*magic, producer) {
+                    (plan.producer, plan.is_transactional) = (*id, *is_transactional);
+                }
+                if *magic == 0 {
+                    plan.append_time = None;
+                }
+                batches::encode(&plan.with_magic(*magic))
+            }
+        }
+    }
+}
+
+impl RecordPlan {
+    fn at(&self, offset: i64) -> ShownRecord {
+        let value = match &self.value {
+            Value::Null => None,
+            Value::Bytes(bytes) => Some(bytes.clone()),
+            Value::Large(len, seed) => Some(Numbers::new(*seed).bytes(*len)),
+        };
+        let RecordPlan { timestamp, key, headers, .. } = self.clone();
+        ShownRecord { offset, timestamp, key, value, headers }
+    }
+}
+
+impl Index {
+    fn bytes(self, segment: &Segment) -> Option<Vec<u8>> {
+        let mut bytes = model::offset_index(segment, 2);
+        let shift = |bytes: &mut Vec<u8>, by: i32| {
+            for entry in bytes.chunks_exact_mut(8) {
+                let offset = i32::from_be_bytes(entry[..4].try_into().unwrap());
+                entry[..4].copy_from_slice(&(offset + by).max(0).to_be_bytes());
+            }
+        };
+        match self {
+            Self::Missing => return None,
+            Self::Right(every) => bytes = model::offset_index(segment, every),
+            Self::Padded => bytes.resize(bytes.len() + 4096, 0),
+            Self::Zeros => bytes = vec![0; 4096],
+            Self::TooLow => shift(&mut bytes, -4),
+            Self::TooHigh => shift(&mut bytes, 4),
+            Self::Noise(seed) => bytes = Numbers::new(seed).bytes(80),
+        }
+        Some(bytes)
+    }
+}
+
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        4 => "[a-z]{0,12}".prop_map(String::into_bytes),
+        2 => "[\\PC\\n\\t\\r\"\\\\\\x00\\x7f\\u{85}é]{0,20}".prop_map(String::into_bytes),
+        1 => prop::collection::vec(any::<u8>(), 0..24),
+        1 => Just(Vec::new()),
+    ]
+}
+
+fn value(large: u32) -> impl Strategy<Value = Value> {
+    prop_oneof![
+        1 => Just(Value::Null),
+        20 => bytes().prop_map(Value::Bytes),
+        3 => (100_usize..3000, any::<u64>()).prop_map(|(len, seed)| Value::Large(len, seed)),
+        large => (50_000_usize..300_000, any::<u64>()).prop_map(|(len, seed)| Value::Large(len, seed)),
+    ]
+}
+
+fn record(large: u32) -> impl Strategy<Value = RecordPlan> {
+    let timestamp = prop_oneof![
+        6 => 1_600_000_000_000_i64..1_700_000_000_000,
+        1 => Just(-1),
+        1 => Just(0),
+        1 => Just(i64::MAX / 2),
+    ];
+    let header = (bytes(), prop::option::of(bytes()));
+    let headers = prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(header, 1..4)];
+    let gap = prop_oneof![6 => Just(0_i64), 1 => 1_i64..4];
+    (gap, timestamp, prop::option::of(bytes()), value(large), headers)
+        .prop_map(|(gap, timestamp, key, value, headers)| RecordPlan { gap, timestamp, key, value, headers })
+}
+
+fn data(large: u32, records: std::ops::Range<usize>) -> impl Strategy<Value = BatchPlan> {
+    let magic = prop_oneof![4 => Just(2_u8), 1 => Just(1), 1 => Just(0)];
+    let codec = prop_oneof![
+        3 => Just(Compression::None),
+        1 => Just(Compression::Gzip),
+        1 => Just(Compression::Snappy),
+        1 => Just(Compression::Lz4),
+        1 => Just(Compression::Zstd),
+    ];
+    let gap = || prop_oneof![8 => Just(0_i64), 2 => 1_i64..5];
+    let gaps = (prop_oneof![40 => gap(), 1 => Just(12_000_i64)], gap(), gap()).prop_map(|(a, b, c)| [a, b, c]);
+    let append_time = prop_oneof![4 => Just(None), 1 => (0_i64..2_000_000_000_000).prop_map(Some)];
+    let producer = prop::option::of((1_i64..4, any::<bool>()));
+    let records = prop::collection::vec(record(large), records);
+    (magic, codec, gaps, records, append_time, producer).prop_map(
+        |(magic, mut codec, gaps, records, append_time, producer)| {
+            if magic < 2 && codec == Compression::Zstd {
+                codec = Compression::Gzip;
+            }
+            BatchPlan::Data { magic, codec, gaps, records, append_time, producer }
+        },
+    )
+}
+
+fn batch(large: u32, records: std::ops::Range<usize>) -> impl Strategy<Value = BatchPlan> {
+    let marker = (1_i64..4, any::<bool>()).prop_map(|(producer, commits)| BatchPlan::Marker { producer, commits });
+    prop_oneof![5 => data(large, records), 1 => marker]
+}
+
+fn index() -> impl Strategy<Value = Index> {
+    prop_oneof![
+        2 => (1_usize..4).prop_map(Index::Right),
+        1 => Just(Index::Missing),
+        1 => Just(Index::Padded),
+        1 => Just(Index::Zeros),
+        1 => Just(Index::TooLow),
+        1 => Just(Index::TooHigh),
+        1 => any::<u64>().prop_map(Index::Noise),
+    ]
+}
+
+fn segment(batches: impl Strategy<Value = Vec<BatchPlan>>) -> impl Strategy<Value = SegmentPlan> {
+    let gap = prop_oneof![3 => Just(0_i64), 1 => 1_i64..9];
+    (gap, batches, index()).prop_map(|(gap, batches, index)| SegmentPlan { gap, batches, index })
+}
+
+fn log(segments: impl Strategy<Value = Vec<SegmentPlan>>) -> impl Strategy<Value = LogPlan> {
+    let first = prop_oneof![3 => Just(0_i64), 1 => 1_i64..100, 1 => Just(5_000_000_000)];
+    let start = prop_oneof![2 => Just(None), 3 => (0_u16..=1000).prop_map(Some)];
+    (first, segments, start, any::<u64>())
+        .prop_map(|(first, segments, start, seed)| LogPlan { first, segments, start, seed })
+}
+
+fn small_log() -> impl Strategy<Value = LogPlan> {
+    let batches = prop::collection::vec(batch(0, 0..7), 0..7);
+    log(prop::collection::vec(segment(batches), 1..5))
+}
+
+/// Segments of a few MiB, so that measuring takes more than is cheap, and is saved.
+fn large_log() -> impl Strategy<Value = LogPlan> {
+    let batches = prop::collection::vec(batch(30, 1..5), 10..20);
+    log(prop::collection::vec(segment(batches), 1..4))
+}
+
+fn config(cases: u32, seed: u64) -> Config {
+    Config { cases, rng_seed: RngSeed::Fixed(seed), max_shrink_iters: 200, failure_persistence: None, ..Config::default() }
+}
+
+/// A model, and the partition's path in what is to show it.
+struct Checked<'a> {
+    model: &'a Model,
+    isolation: Isolation,
+    path: &'static str,
+    records: Vec<ShownRecord>,
+}
+
+impl<'a> Checked<'a> {
+    fn new(model: &'a Model, isolation: Isolation) -> Self {
+        let path = if isolation == Isolation::Committed { "t/0@committed" } else { "t/0" };
+        Self { model, isolation, path, records: model.records(isolation) }
+    }
+
+    fn start(&self) -> i64 {
+        self.model.start()
+    }
+
+    fn end(&self) -> i64 {
+        self.model.end(self.isolation)
+    }
+
+    fn between(&self, from: i64, to: i64) -> Vec<ShownRecord> {
+        self.records.iter().filter(|record| record.offset >= from && record.offset < to).cloned().collect()
+    }
+
+    /// The offset of the `count`-th record from the end, the log's start when there are fewer.
+    fn nth_from_end(&self, count: usize) -> i64 {
+        self.records.len().checked_sub(count).map_or(self.start(), |at| self.records[at].offset)
+    }
+
+    fn end_of_count(&self, from: i64, count: usize) -> i64 {
+        let after: Vec<_> = self.records.iter().filter(|record| record.offset >= from).collect();
+        after.get(count).map_or(self.end(), |record| record.offset)
+    }
+
+    /// Every format of `stem` shows the records from `from` to `to`.
+    fn check_formats(&self, fs: &Fs, stem: &str, from: i64, to: i64) {
+        let records = self.between(from, to);
+        for format in FORMATS {
+            let path = format!("{}/{stem}.{format}", self.path);
+            let read = shown::read(fs, &path);
+            let size = fs.attributes(0, &fs.resolve(&path).unwrap(), Effort::All).unwrap().size;
+            assert_eq!(size, read.len() as u64, "size of {path}");
+            match format {
+                "txt" => assert!(read == model::text(&records), "{path}: {:?}", String::from_utf8_lossy(&read)),
+                "tsv" => assert!(read == model::tsv(&records), "{path}: {:?}", String::from_utf8_lossy(&read)),
+                "jsonl" => assert_same(&path, &records, &shown::records(&read)),
+                _ => self.check_log(&path, &read, from, to),
+            }
+        }
+    }
+
+    /// `.log` is the whole entries that hold a range.
+    fn check_log(&self, path: &str, read: &[u8], from: i64, to: i64) {
+        let is_held = |entry: &&batches::Entry| from < to && entry.last >= from && entry.first < to;
+        let expected: Vec<u8> = self.model.entries().filter(is_held).flat_map(|entry| entry.bytes.clone()).collect();
+        assert!(read == expected, "{path}: {} bytes, not {}", read.len(), expected.len());
+    }
+
+    fn check_all(&self, fs: &Fs, numbers: &mut Numbers) {
+        self.check_formats(fs, "log", self.start(), self.end());
+        let tail = fs.options().tail_records;
+        self.check_formats(fs, "tail", self.nth_from_end(usize::try_from(tail).unwrap()), self.end());
+        self.check_segments(fs);
+        self.check_counts_from_end(fs);
+        self.check_records(fs, numbers);
+        for _ in 0..8 {
+            self.check_range(fs, numbers);
+        }
+    }
+
+    fn check_segments(&self, fs: &Fs) {
+        let names = shown::names(fs, &format!("{}/by-segment", self.path));
+        for format in FORMATS {
+            let mut all = Vec::new();
+            for name in names.iter().filter(|name| !name.contains('.')) {
+                all.extend(shown::read(fs, &format!("{}/by-segment/{name}.{format}", self.path)));
+            }
+            let log = shown::read(fs, &format!("{}/log.{format}", self.path));
+            assert!(all == log, "by-segment/*.{format}: {} bytes, log has {}", all.len(), log.len());
+        }
+        for segment in &self.model.segments {
+            let path = format!("{}/segments/{:020}.log", self.path, segment.base);
+            assert!(shown::read(fs, &path) == segment.bytes(), "{path}");
+        }
+    }
+
+    fn check_counts_from_end(&self, fs: &Fs) {
+        for count in 1..=self.records.len().min(40) {
+            let record = &self.records[self.records.len() - count];
+            for name in [format!("last-{count}"), format!("-{count}")] {
+                let value = shown::read(fs, &format!("{}/by-offset/{name}", self.path));
+                assert!(value == record.value.clone().unwrap_or_default(), "{name}");
+            }
+        }
+        let beyond = format!("{}/by-offset/last-{}", self.path, self.records.len() + 1);
+        assert!(matches!(fs.resolve(&beyond), Err(FsError::NotFound)), "{beyond}");
+    }
+
+    fn check_records(&self, fs: &Fs, numbers: &mut Numbers) {
+        let span = usize::try_from(self.end() - self.start()).unwrap_or(0);
+        let by_chance = |_| self.start() - 2 + i64::try_from(numbers.below(span + 4)).unwrap();
+        let mut offsets: BTreeSet<i64> = (0..40).map(by_chance).filter(|offset| *offset >= 0).collect();
+        offsets.extend(self.records.iter().take(20).map(|record| record.offset));
+        for offset in offsets {
+            let path = format!("{}/by-offset/{offset}", self.path);
+            let Some(record) = self.records.iter().find(|record| record.offset == offset) else {
+                assert!(matches!(fs.resolve(&path), Err(FsError::NotFound)), "{path} is there");
+                continue;
+            };
+            assert!(shown::read(fs, &path) == record.value.clone().unwrap_or_default(), "{path}");
+            assert!(shown::read(fs, &format!("{path}.key")) == record.key.clone().unwrap_or_default(), "{path}");
+            let line = shown::records(&shown::read(fs, &format!("{path}.jsonl")));
+            assert_same(&path, std::slice::from_ref(record), &line);
+            let entry = self.model.entries().find(|entry| (entry.first..=entry.last).contains(&offset)).unwrap();
+            assert!(shown::read(fs, &format!("{path}.log")) == entry.bytes, "{path}.log");
+        }
+    }
+
+    fn check_range(&self, fs: &Fs, numbers: &mut Numbers) {
+        let span = usize::try_from(self.end() - self.start()).unwrap_or(0);
+        let mut offset = || (self.start() - 3 + i64::try_from(numbers.below(span + 8)).unwrap()).max(0);
+        let (a, b) = (offset(), offset());
+        let count = 1 + numbers.below(self.records.len() + 2);
+        let fewer = 1 + numbers.below(count);
+        let from = |offset: i64| offset.max(self.start());
+        let to = |offset: i64| offset.max(self.start()).min(self.end());
+        let last = |count| self.nth_from_end(count);
+        let ranges = [
+            (format!("{a}..{b}"), from(a), to(b)),
+            (format!("{a}.."), from(a), self.end()),
+            (format!("..{b}"), self.start(), to(b)),
+            (format!("last-{count}.."), last(count), self.end()),
+            (format!("..-{count}"), self.start(), to(last(count))),
+            (format!("last-{count}..last-{fewer}"), last(count), to(last(fewer))),
+            (format!("{a}..+{fewer}"), from(a), self.end_of_count(from(a), fewer)),
+            (format!("-{count}..+{fewer}"), last(count), self.end_of_count(last(count), fewer)),
+        ];
+        for (name, from, to) in ranges {
+            self.check_formats(fs, &format!("by-offset/{name}"), from, to);
+            let mut names = Vec::new();
+            list_records(fs, &format!("{}/by-offset/{name}", self.path), &mut names);
+            let offsets: Vec<i64> = self.between(from, to).iter().map(|record| record.offset).collect();
+            assert_eq!(names, offsets, "{name}");
+        }
+    }
+
+    /// Reads anywhere are slices of the whole, whatever was read or measured before.
+    fn check_seeks(&self, open: impl Fn() -> Fs, numbers: &mut Numbers) {
+        let range = format!("by-offset/last-{}..", 1 + self.records.len() / 2);
+        let names = [("log", ""), ("log", ".jsonl"), ("log", ".tsv"), ("log", ".log"), (&range, ".txt"), ("tail", "")];
+        for (stem, extension) in names {
+            let path = format!("{}/{stem}{extension}", self.path);
+            let whole = shown::read(&open(), &path);
+            for is_measured in [false, true] {
+                let fs = open();
+                let node = fs.resolve(&path).unwrap();
+                if is_measured {
+                    fs.attributes(0, &node, Effort::All).unwrap();
+                }
+                let content = fs.content(0, &node).unwrap();
+                for _ in 0..8 {
+                    let at = numbers.below(whole.len() + 9);
+                    let len = [1, 10, 4096, 131_072, whole.len()][numbers.below(5)];
+                    let mut read = Vec::new();
+                    fs.read_content(&content, at as u64, len, &mut read).unwrap();
+                    let expected = &whole[at.min(whole.len())..at.saturating_add(len).min(whole.len())];
+                    assert!(read == expected, "{path} at {at}, {len}: {} of {}", read.len(), expected.len());
+                }
+            }
+        }
+    }
+}
+
+/// The offsets that a range's directory lists, those of its parts where it is long.
+fn list_records(fs: &Fs, path: &str, offsets: &mut Vec<i64>) {
+    for name in shown::names(fs, path) {
+        if name.contains("..") {
+            list_records(fs, &format!("{path}/{name}"), offsets);
+        } else {
+            assert_eq!(name.len(), 20);
+            offsets.push(name.parse().unwrap());
+        }
+    }
+}
+
+fn assert_same(what: &str, expected: &[ShownRecord], shown: &[ShownRecord]) {
+    let offsets = |records: &[ShownRecord]| records.iter().map(|record| record.offset).collect::<Vec<_>>();
+    assert_eq!(offsets(expected), offsets(shown), "{what}");
+    for (expected, shown) in expected.iter().zip(shown) {
+        assert!(expected == shown, "{what}: offset {} differs", expected.offset);
+    }
+}
+
+fn options() -> Options {
+    Options { tail_records: 5, ..Options::default() }
+}
+
+fn check_everything(directory: &Directory, model: &Model, seed: u64) {
+    let mut numbers = Numbers::new(seed);
+    for isolation in [Isolation::Uncommitted, Isolation::Committed] {
+        let checked = Checked::new(model, isolation);
+        checked.check_all(&shown::open(directory.spec(), options()), &mut numbers);
+        checked.check_seeks(|| shown::open(directory.spec(), options()), &mut numbers);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(96, 1))]
+
+    #[test]
+    fn small_logs_read_as_their_records(plan in small_log()) {
+        let model = plan.model();
+        check_everything(&plan.write(&model), &model, plan.seed);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(4, 2))]
+
+    #[test]
+    fn large_logs_read_as_their_records(plan in large_log()) {
+        let model = plan.model();
+        check_everything(&plan.write(&model), &model, plan.seed);
+    }
+
+    #[test]
+    fn what_a_cache_says_is_what_measuring_says(plan in large_log()) {
+        let model = plan.model();
+        let directory = plan.write(&model);
+        let cache = tempfile::tempdir().unwrap();
+        let options = || Options { cache_dir: Some(cache.path().to_owned()), ..options() };
+        let open = || shown::open(directory.spec(), options());
+        for isolation in [Isolation::Uncommitted, Isolation::Committed] {
+            let checked = Checked::new(&model, isolation);
+            for _ in 0..2 {
+                checked.check_formats(&open(), "log", checked.start(), checked.end());
+            }
+            let mut numbers = Numbers::new(plan.seed);
+            checked.check_seeks(open, &mut numbers);
+            checked.check_all(&open(), &mut numbers);
+        }
+        let is_large = model.segments.iter().any(|segment| segment.bytes().len() > 1 << 20);
+        let is_empty = std::fs::read_dir(cache.path()).unwrap().next().is_none();
+        prop_assert!(!is_large || !is_empty, "nothing was saved");
+    }
+}
+
+proptest! {
+    #![proptest_config(config(32, 3))]
+
+    #[test]
+    fn ranges_as_log_are_segments_that_show_the_same(plan in small_log()) {
+        let model = plan.model();
+        let directory = plan.write(&model);
+        let fs = shown::open(directory.spec(), options());
+        let mut numbers = Numbers::new(plan.seed);
+        let span = usize::try_from(model.log_end() - model.start()).unwrap_or(0);
+        for _ in 0..4 {
+            let from = model.start() + i64::try_from(numbers.below(span)).unwrap();
+            let to = from + i64::try_from(numbers.below(span)).unwrap();
+            let cut = shown::read(&fs, &format!("t/0/by-offset/{from}..{to}.log"));
+            let copy = tempfile::tempdir().unwrap();
+            let file = copy.path().join("cut.log");
+            std::fs::write(&file, cut).unwrap();
+            let other = shown::open(file.to_str().unwrap(), options());
+            let names = shown::names(&other, "");
+            let topic = names.iter().find(|name| !["README.txt", ".topicfs"].contains(&name.as_str())).unwrap();
+            let mut records = shown::records(&shown::read(&other, &format!("{topic}/0/log.jsonl")));
+            let range = from.max(model.start())..to.min(model.log_end());
+            records.retain(|record| range.contains(&record.offset));
+            let checked = Checked::new(&model, Isolation::Uncommitted);
+            assert_same("cut.log", &checked.between(range.start, range.end), &records);
+        }
+    }
+}
+
+/// What a broker may do to a partition while it is mounted.
+#[derive(Debug, Clone)]
+enum Event {
+    Append(Vec<BatchPlan>),
+    /// The same, met by readers when only half of it is written.
+    AppendInTwo(BatchPlan),
+    Roll,
+    /// Moves the log's start to so many thousandths of what is there.
+    MoveStart(u16),
+    /// Deletes the first segment, if it is not the only one.
+    Retain,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => prop::collection::vec(batch(1, 0..5), 1..4).prop_map(Event::Append),
+        2 => data(1, 1..5).prop_map(Event::AppendInTwo),
+        2 => Just(Event::Roll),
+        1 => (0_u16..1000).prop_map(Event::MoveStart),
+        1 => Just(Event::Retain),
+    ]
+}
+
+/// A grown log under the same `Fs`.
+struct Growing<'a> {
+    model: Model,
+    directory: Directory,
+    fs: &'a Fs,
+}
+
+impl Growing<'_> {
+    fn happen(&mut self, event: &Event) {
+        let base = self.model.segments.last().unwrap().base;
+        match event {
+            Event::Append(batches) => {
+                for batch in batches {
+                    for entry in batch.entries(self.model.log_end()) {
+                        self.directory.append(base, &entry.bytes);
+                        self.model.segments.last_mut().unwrap().entries.push(entry);
+                    }
+                }
+            }
+            Event::AppendInTwo(batch) => {
+                for entry in batch.entries(self.model.log_end()) {
+                    let (half, rest) = entry.bytes.split_at(entry.bytes.len() / 2);
+                    self.directory.append(base, half);
+                    self.check();
+                    self.directory.append(base, rest);
+                    self.model.segments.last_mut().unwrap().entries.push(entry);
+                }
+            }
+            Event::Roll => {
+                let next = self.model.log_end();
+                if next > base {
+                    self.directory.write_segment(next, b"");
+                    self.model.segments.push(Segment { base: next, entries: Vec::new() });
+                }
+            }
+            Event::MoveStart(part) => {
+                let (start, end) = (self.model.start(), self.model.log_end());
+                let to = start + (end - start) * i64::from(*part) / 1000;
+                self.directory.set_log_start(to);
+                self.model.checkpoint = Some(to);
+            }
+            Event::Retain if self.model.segments.len() > 1 => {
+                let first = self.model.segments.remove(0);
+                std::fs::remove_file(self.directory.file(first.base, "log")).unwrap();
+            }
+            Event::Retain => {}
+        }
+        // Directory times have a grain; a listing that is younger than it is made again.
+        std::thread::sleep(std::time::Duration::from_millis(25));
+    }
+
+    fn check(&self) {
+        for isolation in [Isolation::Uncommitted, Isolation::Committed] {
+            let checked = Checked::new(&self.model, isolation);
+            checked.check_formats(self.fs, "log", checked.start(), checked.end());
+            checked.check_segments(self.fs);
+            checked.check_counts_from_end(self.fs);
+            checked.check_range(self.fs, &mut Numbers::new(7));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(config(32, 4))]
+
+    #[test]
+    fn logs_grow_roll_and_lose_their_front_under_an_open_mount(
+        plan in small_log(),
+        events in prop::collection::vec(event(), 1..6),
+    ) {
+        let model = plan.model();
+        let directory = plan.write(&model);
+        let fs = shown::open(directory.spec(), options());
+        let mut growing = Growing { model, directory, fs: &fs };
+        growing.check();
+        let start = growing.model.start();
+        let held: Vec<_> = ["log", "log.jsonl", "tail.tsv"]
+            .iter()
+            .map(|name| {
+                let node = fs.resolve(&format!("t/0/{name}")).unwrap();
+                let content = fs.content(0, &node).unwrap();
+                let before = shown::read(&fs, &format!("t/0/{name}"));
+                (*name, content, before)
+            })
+            .collect();
+        let mut is_cut = false;
+        for event in &events {
+            let first = growing.model.segments[0].base;
+            growing.happen(event);
+            is_cut |= growing.model.segments[0].base > first;
+            growing.check();
+        }
+        // Bytes are stable: who has a file open sees the same, and more at its end.
+        let of_holder = Model { checkpoint: Some(start), ..growing.model.clone() };
+        for (name, content, before) in held.iter().filter(|_| !is_cut) {
+            let mut read = Vec::new();
+            fs.read_content(content, 0, 1 << 26, &mut read).unwrap();
+            prop_assert!(read.starts_with(before), "{name} changed");
+            let is_whole = read == model::text(&of_holder.records(Isolation::Uncommitted));
+            prop_assert!(*name != "log" || is_whole, "{name} did not grow with the log: {} bytes", read.len());
+        }
+    }
+}
