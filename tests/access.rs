@@ -114,7 +114,10 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        self.run(ROOT, r#"grep " $W/mnt " /proc/self/mountinfo | while read -r line; do umount -l "$W/mnt"; done"#);
+        self.run(
+            ROOT,
+            r#"grep " $W/mnt " /proc/self/mountinfo | while read -r line; do umount -l "$W/mnt"; done"#,
+        );
         let _ = self.keeper.kill();
         let _ = self.keeper.wait();
     }
@@ -132,15 +135,18 @@ fn a_users_mount_is_for_that_user_alone() {
     let records = world.ok(MOUNTER, r#"wc -l < "$W/mnt/codec-none/0/log.jsonl""#);
     assert_eq!(records, "58\n");
     let modes = r#"cd "$W/mnt/codec-none/0" && stat -c '%a %u %g' . log tail by-offset by-offset/1 segments/*0.log info"#;
-    assert_eq!(world.ok(MOUNTER, modes).lines().collect::<Vec<_>>(), [
-        "500 65534 65534",
-        "400 65534 65534",
-        "400 65534 65534",
-        "500 65534 65534",
-        "400 65534 65534",
-        "400 65534 65534",
-        "400 65534 65534",
-    ]);
+    assert_eq!(
+        world.ok(MOUNTER, modes).lines().collect::<Vec<_>>(),
+        [
+            "500 65534 65534",
+            "400 65534 65534",
+            "400 65534 65534",
+            "500 65534 65534",
+            "400 65534 65534",
+            "400 65534 65534",
+            "400 65534 65534",
+        ]
+    );
     for user in [ROOT, STRANGER] {
         let refused = world.fails(user, r#"ls "$W/mnt""#);
         assert!(refused.contains("Permission denied"), "{refused}");
@@ -167,10 +173,14 @@ fn a_users_mount_ends_by_signals_and_from_outside() {
     ];
     // A shell without job control has its background jobs ignore SIGINT.
     for (ending, code) in endings {
-        let script = format!(r#"set -m; {} & mounted; ls "$W/mnt" > /dev/null; {ending}; wait $!; echo $?; gone"#, mount("--foreground"));
+        let script = format!(
+            r#"set -m; {} & mounted; ls "$W/mnt" > /dev/null; {ending}; wait $!; echo $?; gone"#,
+            mount("--foreground")
+        );
         assert_eq!(world.ok(MOUNTER, &script), format!("{code}\n"), "{ending}");
     }
-    let script = format!(r#"set -m; {} & mounted; umount "$W/mnt"; wait $!; echo $?; gone"#, mount("--foreground"));
+    let script =
+        format!(r#"set -m; {} & mounted; umount "$W/mnt"; wait $!; echo $?; gone"#, mount("--foreground"));
     assert_eq!(world.ok(ROOT, &script), "0\n");
 }
 
@@ -203,16 +213,19 @@ fn with_allow_other_the_kernel_checks_the_rights_of_the_source() {
     world.ok(ROOT, &mount("-o allow_other"));
     let modes = r#"cd "$W/mnt/codec-none" && stat -c '%a %u %g' 0 0/log 0/segments/*.log 1/log 1/by-segment 2 2/log 2/by-offset/1"#;
     let owned = |modes: &str| format!("{modes} {OWNER} {OWNER}");
-    assert_eq!(world.ok(ROOT, modes).lines().collect::<Vec<_>>(), [
-        &owned("550"),
-        &owned("440"),
-        &owned("440"),
-        &owned("440"),
-        &owned("550"),
-        "555 0 0",
-        "444 0 0",
-        "444 0 0",
-    ]);
+    assert_eq!(
+        world.ok(ROOT, modes).lines().collect::<Vec<_>>(),
+        [
+            &owned("550"),
+            &owned("440"),
+            &owned("440"),
+            &owned("440"),
+            &owned("550"),
+            "555 0 0",
+            "444 0 0",
+            "444 0 0",
+        ]
+    );
     let read = |number: u32| format!(r#"wc -l < "$W/mnt/codec-none/{number}/log.jsonl""#);
     for user in [ROOT, OWNER, STRANGER, MOUNTER] {
         assert_eq!(world.ok(user, &read(2)), "73\n", "{user}");

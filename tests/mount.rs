@@ -108,22 +108,34 @@ fn is_missing(path: &Path) -> bool {
 
 #[test]
 fn every_record_of_every_broker_reads_right_through_a_mount() {
-    let checked = for_each_partition(Isolation::ReadUncommitted, |_| true, |mounted, fs, partition| {
-        let path = path_of(partition);
-        let (log, jsonl) = (format!("{path}/log"), format!("{path}/log.jsonl"));
-        let log = assert_as_without_a_mount(mounted, fs, &log);
-        let jsonl = assert_as_without_a_mount(mounted, fs, &jsonl);
-        assert_same(&partition.dir, &partition.records(), &jsonl);
-        for name in ["tail", "tail.jsonl", "log.tsv", "log.log"] {
-            assert_as_without_a_mount(mounted, fs, &format!("{path}/{name}"));
-        }
-        segments_are_their_files(mounted, partition);
-        assert!(concatenated(mounted, fs, &path, false) == log, "{}: by-segment", partition.dir.display());
-        assert!(concatenated(mounted, fs, &path, true) == jsonl, "{}: by-segment", partition.dir.display());
-        records_are_their_values(mounted, fs, partition);
-        let committed = mounted.path(&format!("{path}@committed/log.jsonl"));
-        assert_same(&committed, &partition.committed(), &mounted::read(&committed));
-    });
+    let checked = for_each_partition(
+        Isolation::ReadUncommitted,
+        |_| true,
+        |mounted, fs, partition| {
+            let path = path_of(partition);
+            let (log, jsonl) = (format!("{path}/log"), format!("{path}/log.jsonl"));
+            let log = assert_as_without_a_mount(mounted, fs, &log);
+            let jsonl = assert_as_without_a_mount(mounted, fs, &jsonl);
+            assert_same(&partition.dir, &partition.records(), &jsonl);
+            for name in ["tail", "tail.jsonl", "log.tsv", "log.log"] {
+                assert_as_without_a_mount(mounted, fs, &format!("{path}/{name}"));
+            }
+            segments_are_their_files(mounted, partition);
+            assert!(
+                concatenated(mounted, fs, &path, false) == log,
+                "{}: by-segment",
+                partition.dir.display()
+            );
+            assert!(
+                concatenated(mounted, fs, &path, true) == jsonl,
+                "{}: by-segment",
+                partition.dir.display()
+            );
+            records_are_their_values(mounted, fs, partition);
+            let committed = mounted.path(&format!("{path}@committed/log.jsonl"));
+            assert_same(&committed, &partition.committed(), &mounted::read(&committed));
+        },
+    );
     if let Some(checked) = checked {
         assert!(checked > 250, "{checked} partitions");
     }
@@ -164,7 +176,9 @@ fn segments_are_their_files(mounted: &Mounted, partition: &Partition) {
 fn concatenated(mounted: &Mounted, fs: &Fs, path: &str, jsonl: bool) -> Vec<u8> {
     let names = mounted::names(&mounted.path(&format!("{path}/by-segment")));
     let of_format = names.iter().filter(|name| name.ends_with(".jsonl") == jsonl);
-    of_format.flat_map(|name| assert_as_without_a_mount(mounted, fs, &format!("{path}/by-segment/{name}"))).collect()
+    of_format
+        .flat_map(|name| assert_as_without_a_mount(mounted, fs, &format!("{path}/by-segment/{name}")))
+        .collect()
 }
 
 /// A sample of `by-offset`: values, keys, gaps, ranges, the last record.
@@ -175,7 +189,11 @@ fn records_are_their_values(mounted: &Mounted, fs: &Fs, partition: &Partition) {
     let Some(last) = records.last() else { return };
     for record in records.iter().step_by(records.len().div_ceil(5)).chain([last]) {
         let (offset, value) = (record.offset, record.value.clone().unwrap_or_default());
-        assert!(mounted::read(&by_offset.join(offset.to_string())) == value, "{}/{offset}", by_offset.display());
+        assert!(
+            mounted::read(&by_offset.join(offset.to_string())) == value,
+            "{}/{offset}",
+            by_offset.display()
+        );
         assert!(mounted::read(&by_offset.join(format!("{offset:020}"))) == value, "{offset}");
         let key = record.key.clone().unwrap_or_default();
         assert!(mounted::read(&by_offset.join(format!("{offset}.key"))) == key, "{offset}.key");

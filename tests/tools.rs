@@ -73,15 +73,31 @@ const TOOLS: &[Tool] = &[
     ("jq", "jq", r#"case $f in *.jsonl) jq -c '.offset, .value' "$f" ;; esac"#),
     ("rg", "rg", r#"rg --no-config -a -c e "$f"; rg --no-config -a -N e "$f" | md5sum"#),
     ("rg --mmap", "rg", r#"rg --no-config --mmap -a -c e "$f""#),
-    ("python read", "python3", r#"python3 -c 'import sys; sys.stdout.buffer.write(open(sys.argv[1], "rb").read())' "$f""#),
+    (
+        "python read",
+        "python3",
+        r#"python3 -c 'import sys; sys.stdout.buffer.write(open(sys.argv[1], "rb").read())' "$f""#,
+    ),
     ("python seek", "python3", PYTHON_SEEK),
     ("python mmap", "python3", PYTHON_MMAP),
-    ("python copy", "python3", r#"python3 -c 'import shutil, sys; shutil.copyfile(*sys.argv[1:])' "$f" "$w/x" && cat "$w/x""#),
+    (
+        "python copy",
+        "python3",
+        r#"python3 -c 'import shutil, sys; shutil.copyfile(*sys.argv[1:])' "$f" "$w/x" && cat "$w/x""#,
+    ),
     ("perl", "perl", r#"perl -ne 'print length, "\n" if /e/' "$f""#),
-    ("perl -s", "perl", r#"perl -e 'open F, "<", shift; seek F, -500, 2; print tell F; print <F>; print -s F' "$f""#),
+    (
+        "perl -s",
+        "perl",
+        r#"perl -e 'open F, "<", shift; seek F, -500, 2; print tell F; print <F>; print -s F' "$f""#,
+    ),
     ("diff", "diff", r#"diff -a "$f" "$p" && echo same"#),
     ("cmp", "cmp", r#"cmp "$f" "$p" && cmp -n 100 -i 50 "$f" "$p" && echo same"#),
-    ("bash read", "bash", r#"bash -c 'n=0; while IFS= read -r line && [ $((++n)) -lt 50 ]; do echo "${#line}"; done < "$f"' 2>/dev/null"#),
+    (
+        "bash read",
+        "bash",
+        r#"bash -c 'n=0; while IFS= read -r line && [ $((++n)) -lt 50 ]; do echo "${#line}"; done < "$f"' 2>/dev/null"#,
+    ),
     ("busybox cat", "busybox", r#"busybox cat "$f""#),
     ("busybox head", "busybox", r#"busybox head -n 7 "$f""#),
     ("busybox tail", "busybox", r#"busybox tail -n 3 "$f" && busybox tail -c 1000 "$f""#),
@@ -159,7 +175,11 @@ fn run(script: &str, directory: &Path, file: &str, plain: &Path) -> Output {
 fn compare(tool: &Tool, mount: &Path, plain: &Path, file: &str) -> Result<(), String> {
     let (name, _, script) = *tool;
     let (expected, shown) = (run(script, plain, file, plain), run(script, mount, file, plain));
-    assert!(expected.status.success(), "{name} on a plain file: {}", String::from_utf8_lossy(&expected.stderr));
+    assert!(
+        expected.status.success(),
+        "{name} on a plain file: {}",
+        String::from_utf8_lossy(&expected.stderr)
+    );
     if (expected.status, &expected.stdout) == (shown.status, &shown.stdout) {
         return Ok(());
     }
@@ -247,7 +267,10 @@ fn tools_are_right_on_a_file_that_nobody_has_measured() {
         return;
     }
     let growing = source(80);
-    assert!(fs::metadata(growing.segment(0)).expect("stat").len() > 1 << 20, "too cheap to be measured later");
+    assert!(
+        fs::metadata(growing.segment(0)).expect("stat").len() > 1 << 20,
+        "too cheap to be measured later"
+    );
     let plain = copies(&growing, &["log.jsonl".to_owned()]);
     let fresh = |tool: &&Tool| !LOOK_BEFORE_OPENING.contains(&tool.0) && has(tool.1);
     let tools: Vec<_> = TOOLS.iter().filter(fresh).collect();
@@ -283,7 +306,10 @@ const WALKS: &[(&str, &str)] = &[
     ("rsync", r#"rsync -a ./ "$w" && diff -r . "$w""#),
     ("cp", r#"cp -r . "$w" && diff -r . "$w""#),
     ("cp", r#"cp -a . "$w" && diff -r . "$w""#),
-    ("python3", "python3 -c 'import os; print(sum(len(open(os.path.join(d, f), \"rb\").read()) for d, _, fs in os.walk(\".\") for f in fs))'"),
+    (
+        "python3",
+        "python3 -c 'import os; print(sum(len(open(os.path.join(d, f), \"rb\").read()) for d, _, fs in os.walk(\".\") for f in fs))'",
+    ),
     ("busybox", "busybox ls -lR . | wc -l"),
     ("busybox", "busybox find . | wc -l"),
     ("busybox", "busybox grep -r e . | wc -c"),
@@ -297,7 +323,9 @@ fn walks_over_a_whole_mount_end_and_leave_the_source_as_it_was() {
     if !mounted::can_mount() {
         return;
     }
-    for (version, name) in [("4.4.0", "shapes"), ("4.4.0", "txn"), ("4.4.0", "compacted"), ("0.10.0.1", "codecs")] {
+    for (version, name) in
+        [("4.4.0", "shapes"), ("4.4.0", "txn"), ("4.4.0", "compacted"), ("0.10.0.1", "codecs")]
+    {
         let source = fixtures::copy(&fixtures::case(version, name).data());
         let before = state(source.path());
         let mounted = Mounted::new(source.path()).expect("there is a device");
@@ -305,7 +333,10 @@ fn walks_over_a_whole_mount_end_and_leave_the_source_as_it_was() {
             let output = run(script, mounted.point(), ".", mounted.point());
             let text = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(500)]).into_owned();
             let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
-            assert!(output.status.success() && output.stderr.is_empty(), "{version} {name}: {script}: {said}");
+            assert!(
+                output.status.success() && output.stderr.is_empty(),
+                "{version} {name}: {script}: {said}"
+            );
         }
         drop(mounted);
         assert_untouched(&before, source.path());
