@@ -215,7 +215,8 @@ fn data(large: u32, records: std::ops::Range<usize>) -> impl Strategy<Value = Ba
         1 => Just(Compression::Zstd),
     ];
     let gap = || prop_oneof![8 => Just(0_i64), 2 => 1_i64..5];
-    let gaps = (prop_oneof![40 => gap(), 1 => Just(12_000_i64)], gap(), gap()).prop_map(|(a, b, c)| [a, b, c]);
+    let gaps =
+        (prop_oneof![40 => gap(), 1 => Just(12_000_i64)], gap(), gap()).prop_map(|(a, b, c)| [a, b, c]);
     let append_time = prop_oneof![4 => Just(None), 1 => (0_i64..2_000_000_000_000).prop_map(Some)];
     let producer = prop::option::of((1_i64..4, any::<bool>()));
     let records = prop::collection::vec(record(large), records);
@@ -230,7 +231,8 @@ fn data(large: u32, records: std::ops::Range<usize>) -> impl Strategy<Value = Ba
 }
 
 fn batch(large: u32, records: std::ops::Range<usize>) -> impl Strategy<Value = BatchPlan> {
-    let marker = (1_i64..4, any::<bool>()).prop_map(|(producer, commits)| BatchPlan::Marker { producer, commits });
+    let marker =
+        (1_i64..4, any::<bool>()).prop_map(|(producer, commits)| BatchPlan::Marker { producer, commits });
     prop_oneof![5 => data(large, records), 1 => marker]
 }
 
@@ -254,8 +256,12 @@ fn segment(batches: impl Strategy<Value = Vec<BatchPlan>>) -> impl Strategy<Valu
 fn log(segments: impl Strategy<Value = Vec<SegmentPlan>>) -> impl Strategy<Value = LogPlan> {
     let first = prop_oneof![3 => Just(0_i64), 1 => 1_i64..100, 1 => Just(5_000_000_000)];
     let start = prop_oneof![2 => Just(None), 3 => (0_u16..=1000).prop_map(Some)];
-    (first, segments, start, any::<u64>())
-        .prop_map(|(first, segments, start, seed)| LogPlan { first, segments, start, seed })
+    (first, segments, start, any::<u64>()).prop_map(|(first, segments, start, seed)| LogPlan {
+        first,
+        segments,
+        start,
+        seed,
+    })
 }
 
 fn small_log() -> impl Strategy<Value = LogPlan> {
@@ -270,7 +276,13 @@ fn large_log() -> impl Strategy<Value = LogPlan> {
 }
 
 fn config(cases: u32, seed: u64) -> Config {
-    Config { cases, rng_seed: RngSeed::Fixed(seed), max_shrink_iters: 200, failure_persistence: None, ..Config::default() }
+    Config {
+        cases,
+        rng_seed: RngSeed::Fixed(seed),
+        max_shrink_iters: 200,
+        failure_persistence: None,
+        ..Config::default()
+    }
 }
 
 /// A model, and the partition's path in what is to show it.
@@ -318,8 +330,12 @@ impl<'a> Checked<'a> {
             let size = fs.attributes(0, &fs.resolve(&path).unwrap(), Effort::All).unwrap().size;
             assert_eq!(size, read.len() as u64, "size of {path}");
             match format {
-                "txt" => assert!(read == model::text(&records), "{path}: {:?}", String::from_utf8_lossy(&read)),
-                "tsv" => assert!(read == model::tsv(&records), "{path}: {:?}", String::from_utf8_lossy(&read)),
+                "txt" => {
+                    assert!(read == model::text(&records), "{path}: {:?}", String::from_utf8_lossy(&read))
+                }
+                "tsv" => {
+                    assert!(read == model::tsv(&records), "{path}: {:?}", String::from_utf8_lossy(&read))
+                }
                 "jsonl" => assert_same(&path, &records, &shown::records(&read)),
                 _ => self.check_log(&path, &read, from, to),
             }
@@ -329,7 +345,8 @@ impl<'a> Checked<'a> {
     /// `.log` is the whole entries that hold a range.
     fn check_log(&self, path: &str, read: &[u8], from: i64, to: i64) {
         let is_held = |entry: &&batches::Entry| from < to && entry.last >= from && entry.first < to;
-        let expected: Vec<u8> = self.model.entries().filter(is_held).flat_map(|entry| entry.bytes.clone()).collect();
+        let expected: Vec<u8> =
+            self.model.entries().filter(is_held).flat_map(|entry| entry.bytes.clone()).collect();
         assert!(read == expected, "{path}: {} bytes, not {}", read.len(), expected.len());
     }
 
@@ -385,10 +402,14 @@ impl<'a> Checked<'a> {
                 continue;
             };
             assert!(shown::read(fs, &path) == record.value.clone().unwrap_or_default(), "{path}");
-            assert!(shown::read(fs, &format!("{path}.key")) == record.key.clone().unwrap_or_default(), "{path}");
+            assert!(
+                shown::read(fs, &format!("{path}.key")) == record.key.clone().unwrap_or_default(),
+                "{path}"
+            );
             let line = shown::records(&shown::read(fs, &format!("{path}.jsonl")));
             assert_same(&path, std::slice::from_ref(record), &line);
-            let entry = self.model.entries().find(|entry| (entry.first..=entry.last).contains(&offset)).unwrap();
+            let entry =
+                self.model.entries().find(|entry| (entry.first..=entry.last).contains(&offset)).unwrap();
             assert!(shown::read(fs, &format!("{path}.log")) == entry.bytes, "{path}.log");
         }
     }
@@ -424,7 +445,14 @@ impl<'a> Checked<'a> {
     /// Reads anywhere are slices of the whole, whatever was read or measured before.
     fn check_seeks(&self, open: impl Fn() -> Fs, numbers: &mut Numbers) {
         let range = format!("by-offset/last-{}..", 1 + self.records.len() / 2);
-        let names = [("log", ""), ("log", ".jsonl"), ("log", ".tsv"), ("log", ".log"), (&range, ".txt"), ("tail", "")];
+        let names = [
+            ("log", ""),
+            ("log", ".jsonl"),
+            ("log", ".tsv"),
+            ("log", ".log"),
+            (&range, ".txt"),
+            ("tail", ""),
+        ];
         for (stem, extension) in names {
             let path = format!("{}/{stem}{extension}", self.path);
             let whole = shown::read(&open(), &path);

@@ -118,7 +118,10 @@ fn absolute(source: &str) -> anyhow::Result<String> {
 
 /// What a SOURCE names, as far as it is there, without links.
 fn places(source: &str) -> Vec<PathBuf> {
-    std::iter::once(source).chain(source.split(',')).filter_map(|path| Path::new(path).canonicalize().ok()).collect()
+    std::iter::once(source)
+        .chain(source.split(','))
+        .filter_map(|path| Path::new(path).canonicalize().ok())
+        .collect()
 }
 
 fn in_background(job: Job) -> anyhow::Result<ExitCode> {

@@ -294,7 +294,8 @@ impl Selection {
         };
         // Nothing lies between equal ends, also where they are in the midst of a batch.
         let end = self.current_end();
-        let Some(segment) = segments.get(next).filter(|segment| segment.lower < end && self.start < end) else {
+        let Some(segment) = segments.get(next).filter(|segment| segment.lower < end && self.start < end)
+        else {
             return Ok(None);
         };
         let part = if parts.is_empty() {

@@ -109,7 +109,9 @@ pub fn encode(plan: &Plan) -> Vec<Entry> {
         };
         return shown.into_iter().map(single).collect();
     }
-    let (Some(first), Some(last)) = (shown.first().cloned(), shown.last().cloned()) else { return Vec::new() };
+    let (Some(first), Some(last)) = (shown.first().cloned(), shown.last().cloned()) else {
+        return Vec::new();
+    };
     vec![entry(wrapper(plan, first.offset, &last), first.offset, last.offset, shown)]
 }
 
@@ -280,7 +282,8 @@ fn wrapper(plan: &Plan, first: i64, last: &ShownRecord) -> Vec<u8> {
         .collect();
     let value = Some(compress(plan.codec, &inner));
     let largest = plan.records.iter().map(|record| record.timestamp).max().unwrap_or(-1);
-    let outer = ShownRecord { offset: last.offset, timestamp: largest, key: None, value, headers: Vec::new() };
+    let outer =
+        ShownRecord { offset: last.offset, timestamp: largest, key: None, value, headers: Vec::new() };
     message(plan.magic, last.offset, &outer, plan.codec as u8, plan.append_time)
 }
 

@@ -11,7 +11,7 @@
 
 pub mod batches;
 pub mod fixtures;
-pub mod model;
 pub mod growing;
+pub mod model;
 pub mod mounted;
 pub mod shown;
