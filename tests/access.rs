@@ -1,7 +1,8 @@
 //! Who may mount, read and unmount: root and ordinary users, each with a kernel that checks.
 //!
 //! All of it happens in a mount namespace of its own, with a FUSE device and a configuration that users may use, and
-//! with `mount.topicfs` in `/sbin`. What is mounted there ends with it.
+//! with `mount.topicfs` in `/sbin`. What is mounted there ends with it.#![expect(clippy::expect_used, reason = "a test says what is wrong by failing")]
+
 mod common;
 
 use std::io::{BufRead, BufReader};

@@ -1,4 +1,5 @@
 //! A source that changes under a mount, as a running broker changes it.
+#![expect(clippy::expect_used, clippy::panic, reason = "a test says what is wrong by failing")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! The bytes of a real mount: those of the engine without one, and what Kafka's own consumer was given.
+#![expect(clippy::expect_used, clippy::panic, reason = "a test says what is wrong by failing")]
 
 mod common;
 

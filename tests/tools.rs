@@ -1,6 +1,7 @@
 //! The tools that people use, on a mount: each answer is the one that the same tool gives on plain copies.
 //!
 //! `cargo test --test tools -- --nocapture` prints the table of tools and files.
+#![expect(clippy::expect_used, reason = "a test says what is wrong by failing")]
 
 mod common;
 
