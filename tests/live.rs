@@ -223,6 +223,25 @@ fn a_truncated_log_is_another_file() {
 }
 
 #[test]
+fn a_log_that_was_truncated_and_grew_again_while_nobody_looked_is_another_file() {
+    let Some((mut growing, mounted)) = mounted(&[2, 2], "") else { return };
+    let (len, end) = (fs::metadata(growing.segment(growing.base())).expect("stat").len(), growing.end());
+    growing.append(3);
+    let path = mounted.path("t/0/log.jsonl");
+    let before = mounted::read(&path);
+    let number = inode(&path);
+    let held = File::open(&path).expect("can be opened");
+
+    growing.truncate(len, end);
+    growing.append(6);
+    let now = afresh(&growing, "t/0/log.jsonl");
+    assert!(now.len() > before.len() && !now.starts_with(&before));
+    wait_until("another log", || inode(&path) != number);
+    assert!(mounted::read(&path) == now);
+    assert_stale_or(&held, 0, &before[..100]);
+}
+
+#[test]
 fn a_rewritten_segment_is_another_file() {
     let Some((mut growing, mounted)) = mounted(&[2, 3], "") else { return };
     let path = mounted.path("t/0/log.jsonl");

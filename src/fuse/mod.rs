@@ -112,7 +112,10 @@ impl Filesystem for Adapter {
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, count: u64) {
-        self.fs.forget(ino.0, count);
+        let _ = call("forget", ino.0, || {
+            self.fs.forget(ino.0, count);
+            Ok(())
+        });
     }
 
     fn getattr(&self, request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
@@ -220,5 +223,61 @@ impl Filesystem for Adapter {
     fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
         // The kernel checks modes itself (default_permissions).
         reply.ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file system whose lookups panic, made as the adapter makes its calls.
+    struct Panics;
+
+    impl Filesystem for Panics {
+        fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+            let (mtime, mode) = (UNIX_EPOCH, 0o500);
+            let root =
+                Attributes { ino: ino.0, is_dir: true, size: 0, is_final: true, mtime, mode, uid: 0, gid: 0 };
+            reply.attr(&Duration::ZERO, &attr(&root));
+        }
+
+        fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+            let panics = || -> Result<(), FsError> { panic!("looked for {}", name.display()) };
+            if let Err(errno) = call("lookup", parent.0, panics) {
+                reply.error(errno);
+            }
+        }
+    }
+
+    #[test]
+    fn a_panic_is_an_input_output_error_and_the_mount_goes_on() {
+        if std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse").is_err() {
+            assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no /dev/fuse");
+            eprintln!("skipped: no /dev/fuse");
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let session = fuser::Session::new(Panics, directory.path(), &fuser::Config::default()).unwrap();
+        let session = session.spawn().unwrap();
+        for number in 0..10 {
+            let error = std::fs::metadata(directory.path().join(number.to_string())).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EIO));
+        }
+        assert!(std::fs::metadata(directory.path()).unwrap().is_dir());
+        session.umount_and_join().unwrap();
+    }
+
+    #[test]
+    fn everything_that_the_adapter_asks_of_the_file_system_is_a_call() {
+        let text = include_str!("mod.rs");
+        let begin = text.find("impl Filesystem for Adapter").unwrap();
+        let lines: Vec<_> = text[begin..text.find("#[cfg(test)]").unwrap()].lines().collect();
+        let asking = lines.windows(2).filter(|pair| pair[1].contains("self.fs."));
+        let mut count = 0;
+        for pair in asking {
+            assert!(pair.iter().any(|line| line.contains("call(")), "{}", pair[1]);
+            count += 1;
+        }
+        assert!(count > 8, "{count}");
     }
 }

@@ -180,6 +180,14 @@ impl Partition {
         Ok(segments.into())
     }
 
+    /// Closes its files, for a partition that is there no more: a deleted topic's disk space must come free.
+    pub fn retire(&self) {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        for segment in state.iter().flat_map(|listed| listed.segments.iter()) {
+            self.pool.forget(segment.id);
+        }
+    }
+
     /// A number that goes up when segments are cut or replaced, as by truncation or compaction; growth, rolls and
     /// retention leave it.
     pub fn generation(&self) -> u64 {

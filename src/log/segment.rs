@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::SystemTime;
 
 use crate::format::batch::Limits;
 use crate::log::LogError;
@@ -13,6 +14,9 @@ use crate::units::{Offset, Position};
 
 /// Bytes of an offset index entry.
 const INDEX_ENTRY_LEN: u64 = 8;
+
+/// So many bytes before the end that was seen tell whether a file has only grown since.
+const LAST_SEEN_LEN: usize = 64;
 
 /// A number that no two segments of this process share, also when a file is replaced under the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,7 +44,7 @@ pub struct Segment {
     pub id: FileId,
     pool: Arc<FilePool>,
     limits: Limits,
-    largest_len: AtomicU64,
+    seen: Mutex<Seen>,
     below: AtomicI64,
     end: Mutex<Option<SegmentEnd>>,
     pinned: Mutex<Weak<File>>,
@@ -57,6 +61,17 @@ pub struct SegmentEnd {
     pub next_offset: Offset,
     /// What is behind it.
     pub tail: Tail,
+}
+
+/// A file as it was seen last. One that was cut and written anew may be as long as before: then its last bytes differ,
+/// since every batch has its offset, leader epoch and checksum in it.
+#[derive(Debug, Default)]
+struct Seen {
+    len: u64,
+    modified: Option<SystemTime>,
+    last: Option<[u8; LAST_SEEN_LEN]>,
+    /// Once cut, it is another segment for ever.
+    was_cut: bool,
 }
 
 /// What a segment is made from.
@@ -84,7 +99,7 @@ impl Segment {
             id,
             pool,
             limits,
-            largest_len: AtomicU64::new(len),
+            seen: Mutex::new(Seen { len, ..Seen::default() }),
             below: AtomicI64::new(below.0),
             end: Mutex::new(None),
             pinned: Mutex::default(),
@@ -121,11 +136,11 @@ impl Segment {
             Some(file) => file,
             None => self.pool.get(&self.path, self.id)?,
         };
-        let len = file.metadata().map_err(|error| LogError::io(&self.path, "stat", error))?.len();
-        if len < self.largest_len.fetch_max(len, Ordering::Relaxed) {
+        let metadata = file.metadata().map_err(|error| LogError::io(&self.path, "stat", error))?;
+        if !self.lock_seen().goes_on(&file, metadata.len(), metadata.modified().ok()) {
             return Err(LogError::Stale { path: self.path.clone() });
         }
-        Ok((file, len))
+        Ok((file, metadata.len()))
     }
 
     /// Its file, which stays readable as long as the result is kept, also when a broker deletes it.
@@ -140,7 +155,8 @@ impl Segment {
 
     /// Whether `file` is this segment still, grown perhaps.
     pub fn is_same(&self, file: &SegmentFile) -> bool {
-        let grown = file.len >= self.largest_len.load(Ordering::Relaxed);
+        let seen = self.lock_seen();
+        let grown = !seen.was_cut && file.len >= seen.len;
         self.id == file.id && self.base == file.base && self.path == file.path && grown
     }
 
@@ -235,6 +251,10 @@ impl Segment {
         }
     }
 
+    fn lock_seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock_end(&self) -> std::sync::MutexGuard<'_, Option<SegmentEnd>> {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -273,6 +293,30 @@ impl Segment {
     fn index_path(&self) -> PathBuf {
         self.path.with_extension("index")
     }
+}
+
+impl Seen {
+    /// Looks at the file again; whether it is as it was, or has only grown.
+    fn goes_on(&mut self, file: &File, len: u64, modified: Option<SystemTime>) -> bool {
+        if !self.was_cut && self.modified.is_some() && (self.len, self.modified) == (len, modified) {
+            return true;
+        }
+        // Zeros are preallocated space, which is written to without growing.
+        let last = self.last.filter(|last| last.iter().any(|byte| *byte != 0));
+        self.was_cut |= len < self.len || last.is_some_and(|last| last_bytes(file, self.len) != Some(last));
+        if !self.was_cut {
+            *self = Self { len, modified, last: last_bytes(file, len), was_cut: false };
+        }
+        !self.was_cut
+    }
+}
+
+/// The last bytes before `end`, if there are enough.
+fn last_bytes(file: &File, end: u64) -> Option<[u8; LAST_SEEN_LEN]> {
+    let mut bytes = [0; LAST_SEEN_LEN];
+    let from = end.checked_sub(LAST_SEEN_LEN as u64)?;
+    let read = files::read_full(file, &mut bytes, from).ok()?;
+    (read == LAST_SEEN_LEN).then_some(bytes)
 }
 
 fn first_offset(batch: &crate::format::batch::Batch<'_>, limits: &Limits) -> Option<Offset> {

@@ -100,6 +100,16 @@ struct Candidate {
     bounds: Bounds,
 }
 
+/// Gives up what is held of partitions that are there no more.
+fn retire_gone(old: Option<&Tree>, new: &Tree) {
+    let here: HashSet<_> = new.topics.values().flatten().map(Arc::as_ptr).collect();
+    for partition in old.into_iter().flat_map(|tree| tree.topics.values().flatten()) {
+        if !here.contains(&Arc::as_ptr(partition)) {
+            partition.retire();
+        }
+    }
+}
+
 impl Source {
     /// Opens what `spec` names; see the module's table.
     ///
@@ -149,6 +159,7 @@ impl Source {
         let settled =
             states.iter().flatten().all(|(_, time)| time.elapsed().is_ok_and(|age| age > TIME_GRAIN));
         let tree = Arc::new(self.list(old.as_deref()));
+        retire_gone(old.as_deref(), &tree);
         *self.listed.write().unwrap_or_else(PoisonError::into_inner) =
             Some(Listed { tree: tree.clone(), states, at: Instant::now(), settled });
         tree
