@@ -51,7 +51,7 @@ impl Env<'_> {
     }
 
     /// The offset at which the view ends for now.
-    fn bound(&self) -> Offset {
+    pub(crate) fn bound(&self) -> Offset {
         self.decided.map_or(Offset(i64::MAX), Decided::last_stable)
     }
 }
