@@ -61,17 +61,29 @@ fn bytes_len(bytes: &[u8]) -> usize {
     if std::str::from_utf8(bytes).is_err() {
         return bytes.len().div_ceil(3) * 4 + r#"{"base64":""}"#.len();
     }
-    let count = |wanted: fn(u8) -> bool| bytes.iter().filter(|byte| wanted(**byte)).count();
-    let short = count(|byte| matches!(byte, b'"' | b'\\' | b'\n' | b'\r' | b'\t'));
-    let control = count(|byte| (byte < 0x20 && !matches!(byte, b'\n' | b'\r' | b'\t')) || byte == 0x7f);
+    let escapes: usize = bytes.iter().map(|byte| usize::from(EXTRA[usize::from(*byte)])).sum();
     // U+0080 to U+009F take two bytes as they are and six escaped.
-    let c1 = if count(|byte| byte == 0xc2) == 0 {
-        0
-    } else {
-        bytes.windows(2).filter(|pair| matches!(pair, [0xc2, 0x80..=0x9f])).count()
-    };
-    bytes.len() + 2 + short + control * 5 + c1 * 4
+    let c1 =
+        memchr::memchr_iter(0xc2, bytes).filter(|at| matches!(bytes.get(at + 1), Some(0x80..=0x9f))).count();
+    bytes.len() + 2 + escapes + c1 * 4
 }
+
+/// How many bytes longer the escape of an ASCII byte is.
+const EXTRA: [u8; 256] = {
+    let mut extra = [0; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        extra[byte] = 5;
+        byte += 1;
+    }
+    extra[0x7f] = 5;
+    extra[b'"' as usize] = 1;
+    extra[b'\\' as usize] = 1;
+    extra[b'\n' as usize] = 1;
+    extra[b'\r' as usize] = 1;
+    extra[b'\t' as usize] = 1;
+    extra
+};
 
 fn integer_len(number: i64) -> usize {
     itoa::Buffer::new().format(number).len()
@@ -124,9 +136,6 @@ pub(crate) fn push_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Bytes looked at together; the compiler turns a check of this many into a few vector instructions.
-const LANES: usize = 32;
-
 /// Whether a byte may have to be written otherwise: quotes, backslashes, control characters, and the first byte of
 /// U+0080 to U+009F.
 #[inline]
@@ -149,12 +158,6 @@ fn push_escaped(mut text: &[u8], out: &mut Vec<u8>) {
 #[inline]
 fn find_special(text: &[u8]) -> Option<usize> {
     let mut rest = text;
-    while let Some((lanes, after)) = rest.split_first_chunk::<LANES>() {
-        if lanes.iter().fold(false, |any, byte| any | is_special(*byte)) {
-            break;
-        }
-        rest = after;
-    }
     while let Some((word, after)) = rest.split_first_chunk::<8>() {
         let found = special_in(u64::from_be_bytes(*word));
         if found != 0 {
