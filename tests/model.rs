@@ -355,6 +355,7 @@ impl<'a> Checked<'a> {
         let tail = fs.options().tail_records;
         self.check_formats(fs, "tail", self.nth_from_end(usize::try_from(tail).unwrap()), self.end());
         self.check_segments(fs);
+        self.check_source_files(fs);
         self.check_counts_from_end(fs);
         self.check_records(fs, numbers);
         for _ in 0..8 {
@@ -372,6 +373,9 @@ impl<'a> Checked<'a> {
             let log = shown::read(fs, &format!("{}/log.{format}", self.path));
             assert!(all == log, "by-segment/*.{format}: {} bytes, log has {}", all.len(), log.len());
         }
+    }
+
+    fn check_source_files(&self, fs: &Fs) {
         for segment in &self.model.segments {
             let path = format!("{}/segments/{:020}.log", self.path, segment.base);
             assert!(shown::read(fs, &path) == segment.bytes(), "{path}");
@@ -520,7 +524,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config(4, 2))]
+    #![proptest_config(config(3, 2))]
 
     #[test]
     fn large_logs_read_as_their_records(plan in large_log()) {
@@ -646,6 +650,7 @@ impl Growing<'_> {
             Event::Retain if self.model.segments.len() > 1 => {
                 let first = self.model.segments.remove(0);
                 std::fs::remove_file(self.directory.file(first.base, "log")).unwrap();
+                self.model.deleted.extend(first.entries);
             }
             Event::Retain => {}
         }

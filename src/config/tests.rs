@@ -1,3 +1,5 @@
+//! Tests of the configuration, from YAML and from `-o` words.
+
 use std::time::Duration;
 
 use super::*;

@@ -134,6 +134,8 @@ pub struct Scanner<F> {
     window: Window,
     at: Start,
     limits: Limits,
+    /// Whether the entry before was a compressed message set.
+    in_sets: bool,
 }
 
 /// A sound entry's header and length.
@@ -149,7 +151,7 @@ enum Next {
 impl<F: ReadAt> Scanner<F> {
     /// A scanner of the first `len` bytes of `file`.
     pub fn new(file: F, len: u64, start: Start, limits: Limits) -> Self {
-        Self { file, len, window: Window::default(), at: start, limits }
+        Self { file, len, window: Window::default(), at: start, limits, in_sets: false }
     }
 
     /// Where the next step begins, and what is expected there.
@@ -166,6 +168,7 @@ impl<F: ReadAt> Scanner<F> {
             Next::Batch(position, (header, len)) => {
                 self.at.position = Position(position + len as u64);
                 self.at.expected = header.last_offset.next();
+                self.in_sets = header.base_offset.is_none();
                 let bytes = self.window.get(position, len);
                 Ok(Step::Batch { position: Position(position), batch: Batch { bytes, header } })
             }
@@ -265,8 +268,12 @@ impl<F: ReadAt> Scanner<F> {
     /// Finds where reading can go on behind the bad entry at `position`.
     fn resync(&mut self, position: u64, fault: Fault) -> io::Result<Next> {
         let resumes = match self.length_at(position)? {
+            Some(next) if next == self.len => None,
             Some(next) if self.sound_at(next)?.is_ok() => Some(next),
-            _ => self.search(position + 1)?,
+            _ => {
+                let in_sets = self.in_sets || self.claims_set(position)?;
+                self.search(position + 1, in_sets)?
+            }
         };
         let end = resumes.unwrap_or(self.len);
         let expected = self.at.expected;
@@ -284,11 +291,20 @@ impl<F: ReadAt> Scanner<F> {
         }
         self.window.need(&self.file, position, PREFIX_LEN)?;
         let len = Prefix::read(self.window.get(position, PREFIX_LEN)).and_then(|prefix| prefix.entry_len());
-        Ok(len.map(|len| position + len as u64).filter(|end| *end < self.len))
+        Ok(len.map(|len| position + len as u64).filter(|end| *end <= self.len))
     }
 
-    /// The first position from `from` on where a sound batch begins.
-    fn search(&mut self, from: u64) -> io::Result<Option<u64>> {
+    /// Whether the entry at `position` says that it is a compressed message set.
+    fn claims_set(&mut self, position: u64) -> io::Result<bool> {
+        self.window.need(&self.file, position, PREFIX_LEN + 1)?;
+        let bytes = self.window.get(position, PREFIX_LEN + 1);
+        Ok(matches!(bytes, [.., 0 | 1, attributes] if attributes & 0x07 != 0))
+    }
+
+    /// The first position from `from` on where a sound batch begins. Among compressed message sets (`in_sets`) that is no
+    /// single message: codecs leave short ones as they are, so it may be one inside a damaged set, whose offsets are
+    /// relative.
+    fn search(&mut self, from: u64, in_sets: bool) -> io::Result<Option<u64>> {
         let mut budget = self.len.saturating_mul(SEARCH_FACTOR);
         let mut position = from;
         while self.len.saturating_sub(position) >= PREFIX_LEN as u64 {
@@ -304,7 +320,8 @@ impl<F: ReadAt> Scanner<F> {
                         return Ok(None);
                     }
                     budget -= cost;
-                    if self.sound_at(at)?.is_ok() {
+                    let is_inner = |header: &Header| header.magic < 2 && header.base_offset.is_some();
+                    if self.sound_at(at)?.is_ok_and(|(header, _)| !(in_sets && is_inner(&header))) {
                         return Ok(Some(at));
                     }
                     position = at + 1;

@@ -75,7 +75,12 @@ impl Renderer {
         match format {
             Format::Text => return text::len(record),
             Format::Log => return 0,
-            Format::Jsonl | Format::Tsv => {}
+            Format::Jsonl => {
+                if let Some(len) = jsonl::len(self, record) {
+                    return len;
+                }
+            }
+            Format::Tsv => {}
         }
         scratch.clear();
         self.render(format, record, scratch);

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::format::record::Record;
 use crate::units::TopicPartition;
-use crate::view::format::Renderer;
+use crate::view::format::{Encodings, Renderer};
 
 /// What every line of a partition begins with.
 pub(crate) fn prefix(name: &TopicPartition) -> Vec<u8> {
@@ -37,6 +37,56 @@ pub fn render(renderer: &Renderer, record: &Record<'_>, out: &mut Vec<u8>) {
     push_payload("value", record.value, renderer.encodings.value_json, out);
     push_headers(record, out);
     out.extend_from_slice(b"}\n");
+}
+
+/// The number of bytes that [`render`] appends; `None` where only rendering tells, as with inlined JSON.
+pub fn len(renderer: &Renderer, record: &Record<'_>) -> Option<u64> {
+    /// What is the same in every line: names, quotes, brackets, newline.
+    const FRAME: usize = r#","timestamp":,"key":,"value":,"headers":[]}"#.len() + 1;
+    if renderer.encodings != Encodings::default() {
+        return None;
+    }
+    let timestamp = if record.timestamp.is_none() { 4 } else { integer_len(record.timestamp.0) };
+    let fixed = renderer.json_prefix.len() + integer_len(record.offset.0) + timestamp + FRAME;
+    let headers: usize = record.headers.iter().map(|h| bytes_len(h.name) + optional_len(h.value) + 3).sum();
+    let commas = record.headers.len().saturating_sub(1);
+    Some((fixed + optional_len(record.key) + optional_len(record.value) + headers + commas) as u64)
+}
+
+fn optional_len(bytes: Option<&[u8]>) -> usize {
+    bytes.map_or(4, bytes_len)
+}
+
+fn bytes_len(bytes: &[u8]) -> usize {
+    if std::str::from_utf8(bytes).is_err() {
+        return bytes.len().div_ceil(3) * 4 + r#"{"base64":""}"#.len();
+    }
+    let escapes: usize = bytes.iter().map(|byte| usize::from(EXTRA[usize::from(*byte)])).sum();
+    // U+0080 to U+009F take two bytes as they are and six escaped.
+    let c1 =
+        memchr::memchr_iter(0xc2, bytes).filter(|at| matches!(bytes.get(at + 1), Some(0x80..=0x9f))).count();
+    bytes.len() + 2 + escapes + c1 * 4
+}
+
+/// How many bytes longer the escape of an ASCII byte is.
+const EXTRA: [u8; 256] = {
+    let mut extra = [0; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        extra[byte] = 5;
+        byte += 1;
+    }
+    extra[0x7f] = 5;
+    extra[b'"' as usize] = 1;
+    extra[b'\\' as usize] = 1;
+    extra[b'\n' as usize] = 1;
+    extra[b'\r' as usize] = 1;
+    extra[b'\t' as usize] = 1;
+    extra
+};
+
+fn integer_len(number: i64) -> usize {
+    itoa::Buffer::new().format(number).len()
 }
 
 /// Appends the headers as an array of pairs.
@@ -86,9 +136,6 @@ pub(crate) fn push_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Bytes looked at together; the compiler turns a check of this many into a few vector instructions.
-const LANES: usize = 32;
-
 /// Whether a byte may have to be written otherwise: quotes, backslashes, control characters, and the first byte of
 /// U+0080 to U+009F.
 #[inline]
@@ -111,14 +158,32 @@ fn push_escaped(mut text: &[u8], out: &mut Vec<u8>) {
 #[inline]
 fn find_special(text: &[u8]) -> Option<usize> {
     let mut rest = text;
-    while let Some((lanes, after)) = rest.split_first_chunk::<LANES>() {
-        if lanes.iter().fold(false, |any, byte| any | is_special(*byte)) {
-            break;
+    while let Some((word, after)) = rest.split_first_chunk::<8>() {
+        let found = special_in(u64::from_be_bytes(*word));
+        if found != 0 {
+            let index = usize::try_from(found.leading_zeros() / 8).unwrap_or(0);
+            return Some(text.len() - rest.len() + index);
         }
         rest = after;
     }
-    let skipped = text.len() - rest.len();
-    rest.iter().position(|byte| is_special(*byte)).map(|at| skipped + at)
+    rest.iter().position(|byte| is_special(*byte)).map(|at| text.len() - rest.len() + at)
+}
+
+/// The top bit of each byte of `word` that [`is_special`]. Eight bytes at once, without carries between them.
+#[inline]
+const fn special_in(word: u64) -> u64 {
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    const fn zero_bytes(word: u64) -> u64 {
+        !(((word & LOW) + LOW) | word | LOW)
+    }
+    const fn repeated(byte: u8) -> u64 {
+        byte as u64 * 0x0101_0101_0101_0101
+    }
+    zero_bytes(word & repeated(0xe0))
+        | zero_bytes(word ^ repeated(b'"'))
+        | zero_bytes(word ^ repeated(b'\\'))
+        | zero_bytes(word ^ repeated(0x7f))
+        | zero_bytes(word ^ repeated(0xc2))
 }
 
 /// Appends the first character of `special`, escaped where it must be; the number of bytes used.
@@ -194,7 +259,6 @@ mod tests {
     use super::*;
     use crate::format::record::Headers;
     use crate::units::{Offset, Timestamp};
-    use crate::view::format::Encodings;
 
     fn escaped(text: &[u8]) -> String {
         let mut out = Vec::new();
@@ -226,6 +290,43 @@ mod tests {
                 for special in ['"', '\\', '\n', '\u{1b}', '\u{7f}', '\u{9b}', '\u{a0}'] {
                     let text: String = (0..len).map(|i| if i == at { special } else { 'x' }).collect();
                     assert_eq!(serde_json::from_str::<String>(&escaped(text.as_bytes())).unwrap(), text);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn eight_bytes_at_once_say_what_one_by_one_says() {
+        for first in 0..=255_u8 {
+            for second in 0..=255_u8 {
+                let word = u64::from_be_bytes([first, second, b'x', first, second, second, first, b'"']);
+                let bytes = word.to_be_bytes();
+                for (index, byte) in bytes.into_iter().enumerate() {
+                    let bit = special_in(word) >> (63 - index * 8) & 1;
+                    assert_eq!(bit == 1, is_special(byte), "{bytes:x?} at {index}");
+                }
+                assert_eq!(find_special(&bytes), bytes.iter().position(|byte| is_special(*byte)));
+            }
+        }
+    }
+
+    #[test]
+    fn the_length_is_that_of_the_rendering() {
+        let all: String = (0..0x300).filter_map(char::from_u32).collect();
+        let texts: [&[u8]; 8] =
+            [b"", b"a", b"\xff", b"\xff\xfe", b"\0\xff\xfe", all.as_bytes(), b"\"\\", b"\x7f\t"];
+        let name = TopicPartition { topic: "t\u{9b}".into(), partition: -3 };
+        let renderer = Renderer::new(&name, Encodings::default());
+        for key in texts {
+            for value in texts {
+                for (key, value) in [(Some(key), Some(value)), (None, Some(value)), (Some(key), None)] {
+                    for timestamp in [-1, 0, i64::MIN, i64::MAX] {
+                        let (offset, timestamp) = (Offset(timestamp.max(0)), Timestamp(timestamp));
+                        let record = Record { offset, timestamp, key, value, headers: Headers::default() };
+                        let mut out = Vec::new();
+                        render(&renderer, &record, &mut out);
+                        assert_eq!(len(&renderer, &record), Some(out.len() as u64), "{out:?}");
+                    }
                 }
             }
         }

@@ -253,7 +253,10 @@ impl Selection {
         let reaches_end = part.run.at_offset(self.format, end).is_some();
         let output = if reaches_end { self.cut(env, part, end)? } else { part.run.output(self.format) };
         let len = output.saturating_sub(self.skip(env, part)?);
-        if !part.run.segment.is_active() && !reaches_end && part.run.is_complete(env, self.format) {
+        // What lies behind an open transaction is shown once that is decided.
+        let segment = &part.run.segment;
+        let is_sealed = !segment.is_active() && segment.below() <= env.bound();
+        if is_sealed && !reaches_end && part.run.is_complete(env, self.format) {
             return Ok(*part.sealed_len.get_or_init(|| len));
         }
         Ok(len)

@@ -30,6 +30,8 @@ impl Segment {
 pub struct Model {
     /// Its segments; there is always one.
     pub segments: Vec<Segment>,
+    /// Entries of segments that were deleted while the model was read: their transactions are remembered.
+    pub deleted: Vec<Entry>,
     /// What the checkpoint says, if it is there.
     pub checkpoint: Option<i64>,
 }
@@ -87,7 +89,7 @@ impl Model {
     fn decided(&self) -> (Vec<(i64, i64, i64)>, i64) {
         let mut open: Vec<(i64, i64)> = Vec::new();
         let mut aborted = Vec::new();
-        for entry in self.entries() {
+        for entry in self.deleted.iter().chain(self.entries()) {
             let Some(producer) = entry.transaction else { continue };
             let at = open.iter().position(|(id, _)| *id == producer);
             match (entry.marker, at) {
