@@ -324,7 +324,23 @@ impl Fs {
             self.tails.released(key, records.start);
         }
         self.inodes.released(handle.ino);
-        self.source.close_idle(Duration::from_secs(5));
+    }
+
+    /// Begins a thread that closes descriptors nobody uses, so that what a broker deletes doesn't keep its disk space. It
+    /// ends with the file system.
+    pub fn close_idle_files(self: &Arc<Self>) {
+        const IDLE: Duration = Duration::from_secs(2);
+        let fs = Arc::downgrade(self);
+        let work = move || {
+            while let Some(fs) = fs.upgrade() {
+                fs.source.close_idle(IDLE);
+                drop(fs);
+                std::thread::sleep(IDLE);
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("idle-files".into()).spawn(work) {
+            tracing::warn!(%error, "idle files stay open");
+        }
     }
 
     /// What a node contains.

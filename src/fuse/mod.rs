@@ -39,6 +39,7 @@ pub struct Adapter {
 impl Adapter {
     /// An adapter for `fs`.
     pub fn new(fs: Arc<Fs>) -> Self {
+        fs.close_idle_files();
         Self { parked: Parked::new(fs.clone()), fs }
     }
 }
