@@ -36,9 +36,8 @@ fn all_kinds() -> Vec<(u8, Compression)> {
     old.chain([None, Gzip, Snappy, Lz4, Zstd].map(|codec| (2, codec))).collect()
 }
 
-/// What `log.jsonl` shows of a segment.
-fn shown_of(bytes: &[u8]) -> Vec<ShownRecord> {
-    let directory = Directory::default();
+/// What `log.jsonl` shows of a segment, written to `directory`.
+fn shown_of(directory: &Directory, bytes: &[u8]) -> Vec<ShownRecord> {
     directory.write_segment(0, bytes);
     shown::records(&shown::read(&shown::open(directory.spec(), Options::default()), "t/0/log.jsonl"))
 }
@@ -67,7 +66,7 @@ fn by_offset<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> BTreeMap<i64, 
 fn each_byte_flipped_in_segments_of_each_magic() {
     let mut read = 0;
     for (magic, codec) in all_kinds() {
-        let entries = small_log(magic, codec);
+        let (entries, directory) = (small_log(magic, codec), Directory::default());
         let originals = by_offset(&entries);
         let whole: Vec<u8> = entries.iter().flat_map(|entry| entry.bytes.clone()).collect();
         let mut end = 0;
@@ -80,10 +79,10 @@ fn each_byte_flipped_in_segments_of_each_magic() {
                 if is_offset && number == entries.len() - 1 {
                     continue;
                 }
-                for mask in [0x01, 0x10, 0x80, 0xff] {
+                for mask in [0x01, 0x80, 0xff] {
                     let mut bytes = whole.clone();
                     bytes[at] ^= mask;
-                    let shown = shown_of(&bytes);
+                    let shown = shown_of(&directory, &bytes);
                     let what = format!("magic {magic} {codec:?}, byte {at} of entry {number} at {end}, mask {mask:#x}");
                     assert_eq!(wrong(&originals, &shown), None, "{what}");
                     let needed = by_offset(others().map(|(_, entry)| entry)).into_keys();
@@ -100,7 +99,7 @@ fn each_byte_flipped_in_segments_of_each_magic() {
 #[test]
 fn each_length_cut_in_segments_of_each_magic() {
     for (magic, codec) in all_kinds() {
-        let entries = small_log(magic, codec);
+        let (entries, directory) = (small_log(magic, codec), Directory::default());
         let whole: Vec<u8> = entries.iter().flat_map(|entry| entry.bytes.clone()).collect();
         for len in 0..=whole.len() {
             let mut end = 0;
@@ -109,7 +108,7 @@ fn each_length_cut_in_segments_of_each_magic() {
                 end <= len
             });
             let expected: Vec<_> = by_offset(complete).into_values().collect();
-            assert_eq!(shown_of(&whole[..len]), expected, "magic {magic} {codec:?}, cut at {len}");
+            assert_eq!(shown_of(&directory, &whole[..len]), expected, "magic {magic} {codec:?}, cut at {len}");
         }
     }
 }
@@ -236,10 +235,11 @@ struct Real {
 
 fn real_segments() -> Vec<Real> {
     let mut found = Vec::new();
-    for (version, name) in [("4.4.0", "codecs"), ("4.4.0", "segments"), ("3.9.1", "codecs"), ("0.10.2.2", "codecs")] {
-        let case = fixtures::cases().into_iter().find(|case| case.version == version && case.name == name);
-        let Some(case) = case else { continue };
+    for case in fixtures::cases() {
         for partition in case.partitions() {
+            if partition.reading != fixtures::Reading::AsOnDisk {
+                continue;
+            }
             let all: BTreeMap<i64, ShownRecord> = partition
                 .records()
                 .into_iter()
@@ -257,7 +257,7 @@ fn real_segments() -> Vec<Real> {
             let batches = split(&bytes, base, &all);
             let records: BTreeMap<_, _> =
                 batches.iter().flat_map(|(.., offsets)| offsets).map(|offset| (*offset, all[offset].clone())).collect();
-            if bytes.len() > 2000 && bytes.len() < 400_000 && records.len() > 10 {
+            if (12_000..400_000).contains(&bytes.len()) && batches.len() > 6 && !records.is_empty() {
                 found.push(Real { bytes, base, records, batches });
             }
         }
@@ -366,6 +366,7 @@ fn random_damage_to_real_segments() {
         }
         if !lost.is_empty() {
             count.1 += 1;
+            // A whole batch that lies too early makes those before it look as if they went back, as in `NOT_MET`.
             if what != "pages swapped" {
                 failures.push(format!("round {round}, {what} {ranges:?} of {}: {lost:?} left out", real.bytes.len()));
             }

@@ -210,18 +210,28 @@ impl<F: ReadAt> Scanner<F> {
         Ok(Ok(sound))
     }
 
-    /// Whether the batch that follows shows that this one's offsets, which no checksum covers, are wrong: both can't
-    /// be right, and this one does not begin where it should.
+    /// Whether the batch that follows, behind damage perhaps, shows that this one's offsets, which no checksum covers,
+    /// are wrong: both can't be right, and this one does not begin where it should.
     fn is_refuted(&mut self, position: u64, (header, len): &Sound, span: &Span) -> io::Result<bool> {
         let next = position + *len as u64;
         let is_full = header.last_offset.0.saturating_sub(span.first.0).saturating_add(1) == span.records;
         if self.len.saturating_sub(next) < PREFIX_LEN as u64 || span.first == self.at.expected && is_full {
             return Ok(false);
         }
-        let refuted = match self.sound_at(next)? {
-            Err(_) => false,
-            Ok(following) => self.span(next, &following).first <= header.last_offset,
+        self.window.need(&self.file, next, PREFIX_LEN)?;
+        let Some(prefix) = Prefix::read(self.window.get(next, PREFIX_LEN)) else { return Ok(false) };
+        if prefix.magic == 2 && prefix.offset > header.last_offset {
+            return Ok(false);
+        }
+        // What is damaged, or was there before, tells nothing: the first batch after it that may come does.
+        let following = match self.sound_at(next)? {
+            Ok(sound) => Some((next, sound)),
+            Err(_) => match self.search(next, self.in_sets)? {
+                Some(at) => self.sound_at(at)?.ok().map(|sound| (at, sound)),
+                None => None,
+            },
         };
+        let refuted = following.is_some_and(|(at, sound)| self.span(at, &sound).first <= header.last_offset);
         self.window.need(&self.file, position, *len)?;
         Ok(refuted)
     }
