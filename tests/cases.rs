@@ -1,6 +1,13 @@
 //! What people who read Kafka's files ran into elsewhere, case by case. The number is that of the project's list of cases;
 //! each test says whose report it comes from.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that can't go on stops with a panic, also in its helpers"
+)]
+
 mod common;
 
 use std::fs::OpenOptions;
@@ -88,11 +95,15 @@ fn assert_as_consumed(fs: &Fs, partition: &Partition, path: &str) {
 #[test]
 fn case_05_records_of_compressed_batches_are_shown_without_an_option() {
     for (version, name) in [("4.4.0", "codecs"), ("0.8.2.2", "codecs")] {
-        for_fixture(&fixtures::case(version, name), |topic| topic.contains("gzip"), |fs, partition, path| {
-            assert_as_consumed(fs, partition, path);
-            let last = partition.records().pop().unwrap();
-            assert_eq!(shown::read(fs, &format!("{path}/by-offset/last-1")), last.value.unwrap());
-        });
+        for_fixture(
+            &fixtures::case(version, name),
+            |topic| topic.contains("gzip"),
+            |fs, partition, path| {
+                assert_as_consumed(fs, partition, path);
+                let last = partition.records().pop().unwrap();
+                assert_eq!(shown::read(fs, &format!("{path}/by-offset/last-1")), last.value.unwrap());
+            },
+        );
     }
 }
 
@@ -109,7 +120,9 @@ fn case_10_the_log_goes_on_behind_a_batch_with_a_wrong_checksum() {
     assert_eq!(shown::read(&fs, "t/0/log"), [lines(0..=2), lines(6..=8)].concat());
     assert!(matches!(fs.resolve("t/0/by-offset/4"), Err(FsError::NotFound)));
     let told = problems(&fs);
-    for words in ["00000000000000000000.log\t", &format!("position {first}\tlength {second}\toffset 3\tdamaged\t")] {
+    for words in
+        ["00000000000000000000.log\t", &format!("position {first}\tlength {second}\toffset 3\tdamaged\t")]
+    {
         assert!(told.contains(words), "{told}");
     }
     let strict = shown::open(directory.spec(), Options { on_damage: OnDamage::Error, ..Options::default() });
@@ -208,13 +221,17 @@ fn case_24_the_log_end_is_never_below_the_newest_segments_base() {
 #[test]
 fn case_25_info_counts_the_records_that_the_log_shows() {
     for name in ["compacted", "txn", "deleted-records"] {
-        for_fixture(&fixtures::case("4.4.0", name), |_| true, |fs, _, path| {
-            let shown = shown::records(&shown::read(fs, &format!("{path}/log.jsonl"))).len();
-            assert_eq!(info(fs, path)["records"], shown, "{path}");
-            let committed = format!("{path}@committed");
-            let shown = shown::records(&shown::read(fs, &format!("{committed}/log.jsonl"))).len();
-            assert_eq!(info(fs, &committed)["records"], shown, "{committed}");
-        });
+        for_fixture(
+            &fixtures::case("4.4.0", name),
+            |_| true,
+            |fs, _, path| {
+                let shown = shown::records(&shown::read(fs, &format!("{path}/log.jsonl"))).len();
+                assert_eq!(info(fs, path)["records"], shown, "{path}");
+                let committed = format!("{path}@committed");
+                let shown = shown::records(&shown::read(fs, &format!("{committed}/log.jsonl"))).len();
+                assert_eq!(info(fs, &committed)["records"], shown, "{committed}");
+            },
+        );
     }
 }
 
@@ -286,7 +303,8 @@ fn case_40_all_chunks_of_large_snappy_sets() {
         for_fixture(&fixtures::case(version, name), |topic| topic.contains("snappy"), assert_as_consumed);
     }
     for magic in [0, 1, 2] {
-        let records: Vec<_> = (0..50).map(|offset| record(offset, &Numbers::new(offset as u64).bytes(4000))).collect();
+        let records: Vec<_> =
+            (0..50).map(|offset| record(offset, &Numbers::new(offset as u64).bytes(4000))).collect();
         let entries = batches::encode(&Plan::of(records, Compression::Snappy).with_magic(magic));
         let directory = Directory::default();
         directory.write_segment(0, &concat(&entries));
@@ -318,7 +336,10 @@ fn case_46_null_is_not_empty() {
     directory.write_segment(0, &entry.bytes);
     let fs = open(&directory);
     assert_eq!(shown::records(&shown::read(&fs, "t/0/log.jsonl")), records);
-    assert_eq!(shown::read(&fs, "t/0/log.tsv"), b"0\t5\t\\N\t\\N\n1\t5\t\t\n2\t5\tnull\tnull\n3\t5\t\\\\N\t\\\\N\n");
+    assert_eq!(
+        shown::read(&fs, "t/0/log.tsv"),
+        b"0\t5\t\\N\t\\N\n1\t5\t\t\n2\t5\tnull\tnull\n3\t5\t\\\\N\t\\\\N\n"
+    );
     let json = String::from_utf8(shown::read(&fs, "t/0/log.jsonl")).unwrap();
     assert!(json.contains(r#""key":null,"value":null,"headers":[["h",null]]"#), "{json}");
     assert!(json.contains(r#""key":"","value":"","headers":[["h",""]]"#), "{json}");
@@ -329,7 +350,8 @@ fn case_46_null_is_not_empty() {
 /// apache/pinot#17899: binary keys and values were replaced, cut, or made JSON that jq refuses.
 #[test]
 fn case_47_binary_keys_values_and_headers_are_exact_and_json_is_valid() {
-    let odd: &[&[u8]] = &[b"\0\0\0\x01\x02", b"\xc3\x28", b"\x1b[31m\x07", "\u{85}\u{9b}31m é \u{2028}".as_bytes(), b"\"\\/"];
+    let odd: &[&[u8]] =
+        &[b"\0\0\0\x01\x02", b"\xc3\x28", b"\x1b[31m\x07", "\u{85}\u{9b}31m é \u{2028}".as_bytes(), b"\"\\/"];
     let records: Vec<_> = (0_i64..)
         .zip(odd)
         .map(|(offset, bytes)| ShownRecord {
@@ -349,7 +371,8 @@ fn case_47_binary_keys_values_and_headers_are_exact_and_json_is_valid() {
     for (offset, bytes) in odd.iter().enumerate() {
         assert_eq!(&shown::read(&fs, &format!("t/0/by-offset/{offset}")), bytes);
         assert_eq!(&shown::read(&fs, &format!("t/0/by-offset/{offset}.key")), bytes);
-        let _: Value = serde_json::from_slice(&shown::read(&fs, &format!("t/0/by-offset/{offset}.json"))).unwrap();
+        let _: Value =
+            serde_json::from_slice(&shown::read(&fs, &format!("t/0/by-offset/{offset}.json"))).unwrap();
     }
 }
 
@@ -446,7 +469,9 @@ fn case_59_cluster_ids_never_hinder_and_two_are_a_warning() {
     let (one, two) = (Directory::default(), Directory::default());
     one.write_segment(0, &batch(0, 1).bytes);
     two.write_segment(0, &batch(0, 2).bytes);
-    let write = |directory: &Directory, text: &str| std::fs::write(directory.path().join("meta.properties"), text).unwrap();
+    let write = |directory: &Directory, text: &str| {
+        std::fs::write(directory.path().join("meta.properties"), text).unwrap()
+    };
     let both = format!("{},{}", one.spec(), two.spec());
     let notes = || {
         let fs = shown::open(&both, Options::default());
@@ -495,8 +520,18 @@ fn case_63_the_size_of_a_file_is_what_reading_it_gives() {
 fn case_64_a_read_at_or_behind_the_end_gives_nothing() {
     let directory = Directory::default();
     directory.write_segment(0, &concat(&[batch(0, 2), batch(3, 3)]));
-    let names = ["log", "log.jsonl", "tail.tsv", "by-offset/1", "by-offset/..2.txt", "by-offset/2..2.log", "info", "problems"];
-    for name in names.iter().chain(&["by-segment/00000000000000000000", "segments/00000000000000000000.log"]) {
+    let names = [
+        "log",
+        "log.jsonl",
+        "tail.tsv",
+        "by-offset/1",
+        "by-offset/..2.txt",
+        "by-offset/2..2.log",
+        "info",
+        "problems",
+    ];
+    for name in names.iter().chain(&["by-segment/00000000000000000000", "segments/00000000000000000000.log"])
+    {
         let fs = open(&directory);
         let node = fs.resolve(&format!("t/0/{name}")).unwrap();
         let before = fs.attributes(0, &node, Effort::Bytes(0)).unwrap().size;

@@ -1,5 +1,12 @@
 //! Damaged segments: never a panic, never a wrong record, and every record of the batches that are whole.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that can't go on stops with a panic, also in its helpers"
+)]
+
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,7 +90,9 @@ fn each_byte_flipped_in_segments_of_each_magic() {
                     let mut bytes = whole.clone();
                     bytes[at] ^= mask;
                     let shown = shown_of(&directory, &bytes);
-                    let what = format!("magic {magic} {codec:?}, byte {at} of entry {number} at {end}, mask {mask:#x}");
+                    let what = format!(
+                        "magic {magic} {codec:?}, byte {at} of entry {number} at {end}, mask {mask:#x}"
+                    );
                     assert_eq!(wrong(&originals, &shown), None, "{what}");
                     let needed = by_offset(others().map(|(_, entry)| entry)).into_keys();
                     assert_eq!(missing(needed, &shown), Vec::<i64>::new(), "{what}");
@@ -108,7 +117,11 @@ fn each_length_cut_in_segments_of_each_magic() {
                 end <= len
             });
             let expected: Vec<_> = by_offset(complete).into_values().collect();
-            assert_eq!(shown_of(&directory, &whole[..len]), expected, "magic {magic} {codec:?}, cut at {len}");
+            assert_eq!(
+                shown_of(&directory, &whole[..len]),
+                expected,
+                "magic {magic} {codec:?}, cut at {len}"
+            );
         }
     }
 }
@@ -141,7 +154,8 @@ fn path_of(case: &DamageCase) -> String {
 }
 
 fn sound_offsets(case: &DamageCase, originals: &BTreeMap<i64, ShownRecord>) -> Vec<i64> {
-    let is_changed = |offset: &i64| case.expect.changed_batches.iter().any(|(a, b)| (*a..=*b).contains(offset));
+    let is_changed =
+        |offset: &i64| case.expect.changed_batches.iter().any(|(a, b)| (*a..=*b).contains(offset));
     let sound: Vec<i64> = originals.keys().copied().filter(|offset| !is_changed(offset)).collect();
     assert_eq!(sound.len(), case.expect.sound_records, "{}", case.name);
     sound
@@ -153,10 +167,14 @@ fn the_hundred_damaged_copies_show_every_sound_record_and_nothing_wrong() {
     let (mut met, mut failures) = (0, Vec::new());
     for case in &cases {
         let originals = originals(case);
-        let fs = shown::open(case.data().to_str().unwrap(), Options { from: From::FirstSegment, ..Options::default() });
+        let fs = shown::open(
+            case.data().to_str().unwrap(),
+            Options { from: From::FirstSegment, ..Options::default() },
+        );
         let shown = shown::records(&shown::read(&fs, &format!("{}/log.jsonl", path_of(case))));
         let sound = sound_offsets(case, &originals);
-        let expected: &[i64] = NOT_MET.iter().find(|(name, ..)| *name == case.name).map_or(&[], |(_, lost, _)| lost);
+        let expected: &[i64] =
+            NOT_MET.iter().find(|(name, ..)| *name == case.name).map_or(&[], |(_, lost, _)| lost);
         let lost = missing(sound, &shown);
         if let Some(what) = wrong(&originals, &shown) {
             failures.push(format!("{}: {what}", case.name));
@@ -188,8 +206,12 @@ fn problems(fs: &Fs, partition: &str, file: &str) -> Vec<(u64, u64, String)> {
 fn problems_names_the_file_and_the_place_of_damage_in_logs() {
     let mut checked = 0;
     for case in fixtures::damage_cases() {
-        let (Some(file), Some(at), Some(batch)) = (&case.expect.file, case.expect.at, case.expect.batch) else { continue };
-        let is_legal = case.expect.readable.as_deref() == Some("all") || case.expect.changed_batches.is_empty();
+        let (Some(file), Some(at), Some(batch)) = (&case.expect.file, case.expect.at, case.expect.batch)
+        else {
+            continue;
+        };
+        let is_legal =
+            case.expect.readable.as_deref() == Some("all") || case.expect.changed_batches.is_empty();
         if !file.ends_with(".log") || is_legal || case.name == "batch-missing" {
             continue;
         }
@@ -243,7 +265,18 @@ fn real_segments() -> Vec<Real> {
             let all: BTreeMap<i64, ShownRecord> = partition
                 .records()
                 .into_iter()
-                .map(|r| (r.offset, ShownRecord { offset: r.offset, timestamp: r.timestamp, key: r.key, value: r.value, headers: r.headers }))
+                .map(|r| {
+                    (
+                        r.offset,
+                        ShownRecord {
+                            offset: r.offset,
+                            timestamp: r.timestamp,
+                            key: r.key,
+                            value: r.value,
+                            headers: r.headers,
+                        },
+                    )
+                })
                 .collect();
             let mut logs: Vec<_> = std::fs::read_dir(&partition.dir)
                 .unwrap()
@@ -255,8 +288,11 @@ fn real_segments() -> Vec<Real> {
             let base = log.file_stem().unwrap().to_str().unwrap().parse().unwrap();
             let bytes = std::fs::read(log).unwrap();
             let batches = split(&bytes, base, &all);
-            let records: BTreeMap<_, _> =
-                batches.iter().flat_map(|(.., offsets)| offsets).map(|offset| (*offset, all[offset].clone())).collect();
+            let records: BTreeMap<_, _> = batches
+                .iter()
+                .flat_map(|(.., offsets)| offsets)
+                .map(|offset| (*offset, all[offset].clone()))
+                .collect();
             if (12_000..400_000).contains(&bytes.len()) && batches.len() > 6 && !records.is_empty() {
                 found.push(Real { bytes, base, records, batches });
             }
@@ -351,10 +387,18 @@ fn random_damage_to_real_segments() {
         let shown = shown::records(&shown::read(&fs, "t/0/log.jsonl"));
         let is_touched = |(start, end, _): &&(usize, usize, Vec<i64>)| {
             ranges.iter().any(|range| {
-                if range.is_empty() { *start < range.start && range.start < *end } else { range.start < *end && *start < range.end }
+                if range.is_empty() {
+                    *start < range.start && range.start < *end
+                } else {
+                    range.start < *end && *start < range.end
+                }
             })
         };
-        let untouched = real.batches.iter().filter(|batch| !is_touched(batch)).flat_map(|(.., offsets)| offsets.iter().copied());
+        let untouched = real
+            .batches
+            .iter()
+            .filter(|batch| !is_touched(batch))
+            .flat_map(|(.., offsets)| offsets.iter().copied());
         let lost = missing(untouched, &shown);
         compared += shown.len();
         // Nothing contradicts a wrong offset in the last batch.
@@ -368,7 +412,10 @@ fn random_damage_to_real_segments() {
             count.1 += 1;
             // A whole batch that lies too early makes those before it look as if they went back, as in `NOT_MET`.
             if what != "pages swapped" {
-                failures.push(format!("round {round}, {what} {ranges:?} of {}: {lost:?} left out", real.bytes.len()));
+                failures.push(format!(
+                    "round {round}, {what} {ranges:?} of {}: {lost:?} left out",
+                    real.bytes.len()
+                ));
             }
         }
     }
@@ -394,7 +441,10 @@ fn on_damage_error_gives_the_bytes_before_it_and_then_eio() {
         let error = fs.read_content(&content, before.len() as u64, 1 << 20, &mut Vec::new()).unwrap_err();
         assert_eq!(error.errno(), libc::EIO, "{error}");
         // Ranges without the damage are whole.
-        assert_eq!(shown::read(&fs, "t/0/by-offset/4...txt"), b"value 4\nvalue 5\nvalue 6\nvalue 7\nvalue 8\n");
+        assert_eq!(
+            shown::read(&fs, "t/0/by-offset/4...txt"),
+            b"value 4\nvalue 5\nvalue 6\nvalue 7\nvalue 8\n"
+        );
         assert_eq!(shown::read(&fs, "t/0/by-offset/..3.txt"), before);
         assert!(shown::try_read(&fs, "t/0/by-offset/..5.txt").is_err());
     }
@@ -412,4 +462,31 @@ fn from_first_segment_shows_what_lies_below_the_log_start() {
     assert_eq!(first(&open(From::FirstSegment)), 0);
     assert!(open(From::LogStart).resolve("t/0/by-offset/4").is_err());
     assert_eq!(shown::read(&open(From::FirstSegment), "t/0/by-offset/4"), b"value 4");
+}
+
+#[test]
+fn a_wrong_offset_is_found_behind_what_was_there_before() {
+    let entries =
+        [0, 1, 2, 3].map(|n| batches::encode(&Plan::of(vec![record(n)], Compression::None)).remove(0));
+    let mut odd = entries[1].bytes.clone();
+    odd[2] = 0x2d;
+    // The log, then again its second batch with a high offset and its first, and only then what follows.
+    let parts =
+        [&entries[0].bytes, &entries[1].bytes, &odd, &entries[0].bytes, &entries[2].bytes, &entries[3].bytes];
+    let bytes: Vec<u8> = parts.into_iter().flatten().copied().collect();
+    let offsets: Vec<_> =
+        shown_of(&Directory::default(), &bytes).iter().map(|record| record.offset).collect();
+    assert_eq!(offsets, [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_wrong_offset_of_a_compressed_set_costs_that_set_alone() {
+    for magic in [0, 1] {
+        let entries = small_log(magic, Compression::Gzip);
+        let mut bytes: Vec<u8> = entries.iter().flat_map(|entry| entry.bytes.clone()).collect();
+        bytes[0] = 1;
+        let offsets: Vec<_> =
+            shown_of(&Directory::default(), &bytes).iter().map(|record| record.offset).collect();
+        assert_eq!(offsets, [3, 4, 5, 6, 7, 8], "magic {magic}");
+    }
 }

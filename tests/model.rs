@@ -1,5 +1,12 @@
 //! Random partitions against a plain list of their records: every file, every range, every seek, and growth.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that can't go on stops with a panic, also in its helpers"
+)]
+
 mod common;
 
 use std::collections::BTreeSet;
@@ -215,7 +222,8 @@ fn data(large: u32, records: std::ops::Range<usize>) -> impl Strategy<Value = Ba
         1 => Just(Compression::Zstd),
     ];
     let gap = || prop_oneof![8 => Just(0_i64), 2 => 1_i64..5];
-    let gaps = (prop_oneof![40 => gap(), 1 => Just(12_000_i64)], gap(), gap()).prop_map(|(a, b, c)| [a, b, c]);
+    let gaps =
+        (prop_oneof![40 => gap(), 1 => Just(12_000_i64)], gap(), gap()).prop_map(|(a, b, c)| [a, b, c]);
     let append_time = prop_oneof![4 => Just(None), 1 => (0_i64..2_000_000_000_000).prop_map(Some)];
     let producer = prop::option::of((1_i64..4, any::<bool>()));
     let records = prop::collection::vec(record(large), records);
@@ -230,7 +238,8 @@ fn data(large: u32, records: std::ops::Range<usize>) -> impl Strategy<Value = Ba
 }
 
 fn batch(large: u32, records: std::ops::Range<usize>) -> impl Strategy<Value = BatchPlan> {
-    let marker = (1_i64..4, any::<bool>()).prop_map(|(producer, commits)| BatchPlan::Marker { producer, commits });
+    let marker =
+        (1_i64..4, any::<bool>()).prop_map(|(producer, commits)| BatchPlan::Marker { producer, commits });
     prop_oneof![5 => data(large, records), 1 => marker]
 }
 
@@ -254,8 +263,12 @@ fn segment(batches: impl Strategy<Value = Vec<BatchPlan>>) -> impl Strategy<Valu
 fn log(segments: impl Strategy<Value = Vec<SegmentPlan>>) -> impl Strategy<Value = LogPlan> {
     let first = prop_oneof![3 => Just(0_i64), 1 => 1_i64..100, 1 => Just(5_000_000_000)];
     let start = prop_oneof![2 => Just(None), 3 => (0_u16..=1000).prop_map(Some)];
-    (first, segments, start, any::<u64>())
-        .prop_map(|(first, segments, start, seed)| LogPlan { first, segments, start, seed })
+    (first, segments, start, any::<u64>()).prop_map(|(first, segments, start, seed)| LogPlan {
+        first,
+        segments,
+        start,
+        seed,
+    })
 }
 
 fn small_log() -> impl Strategy<Value = LogPlan> {
@@ -270,7 +283,13 @@ fn large_log() -> impl Strategy<Value = LogPlan> {
 }
 
 fn config(cases: u32, seed: u64) -> Config {
-    Config { cases, rng_seed: RngSeed::Fixed(seed), max_shrink_iters: 200, failure_persistence: None, ..Config::default() }
+    Config {
+        cases,
+        rng_seed: RngSeed::Fixed(seed),
+        max_shrink_iters: 200,
+        failure_persistence: None,
+        ..Config::default()
+    }
 }
 
 /// A model, and the partition's path in what is to show it.
@@ -318,8 +337,12 @@ impl<'a> Checked<'a> {
             let size = fs.attributes(0, &fs.resolve(&path).unwrap(), Effort::All).unwrap().size;
             assert_eq!(size, read.len() as u64, "size of {path}");
             match format {
-                "txt" => assert!(read == model::text(&records), "{path}: {:?}", String::from_utf8_lossy(&read)),
-                "tsv" => assert!(read == model::tsv(&records), "{path}: {:?}", String::from_utf8_lossy(&read)),
+                "txt" => {
+                    assert!(read == model::text(&records), "{path}: {:?}", String::from_utf8_lossy(&read));
+                }
+                "tsv" => {
+                    assert!(read == model::tsv(&records), "{path}: {:?}", String::from_utf8_lossy(&read));
+                }
                 "jsonl" => assert_same(&path, &records, &shown::records(&read)),
                 _ => self.check_log(&path, &read, from, to),
             }
@@ -329,7 +352,8 @@ impl<'a> Checked<'a> {
     /// `.log` is the whole entries that hold a range.
     fn check_log(&self, path: &str, read: &[u8], from: i64, to: i64) {
         let is_held = |entry: &&batches::Entry| from < to && entry.last >= from && entry.first < to;
-        let expected: Vec<u8> = self.model.entries().filter(is_held).flat_map(|entry| entry.bytes.clone()).collect();
+        let expected: Vec<u8> =
+            self.model.entries().filter(is_held).flat_map(|entry| entry.bytes.clone()).collect();
         assert!(read == expected, "{path}: {} bytes, not {}", read.len(), expected.len());
     }
 
@@ -389,10 +413,14 @@ impl<'a> Checked<'a> {
                 continue;
             };
             assert!(shown::read(fs, &path) == record.value.clone().unwrap_or_default(), "{path}");
-            assert!(shown::read(fs, &format!("{path}.key")) == record.key.clone().unwrap_or_default(), "{path}");
+            assert!(
+                shown::read(fs, &format!("{path}.key")) == record.key.clone().unwrap_or_default(),
+                "{path}"
+            );
             let line = shown::records(&shown::read(fs, &format!("{path}.jsonl")));
             assert_same(&path, std::slice::from_ref(record), &line);
-            let entry = self.model.entries().find(|entry| (entry.first..=entry.last).contains(&offset)).unwrap();
+            let entry =
+                self.model.entries().find(|entry| (entry.first..=entry.last).contains(&offset)).unwrap();
             assert!(shown::read(fs, &format!("{path}.log")) == entry.bytes, "{path}.log");
         }
     }
@@ -428,7 +456,14 @@ impl<'a> Checked<'a> {
     /// Reads anywhere are slices of the whole, whatever was read or measured before.
     fn check_seeks(&self, open: impl Fn() -> Fs, numbers: &mut Numbers) {
         let range = format!("by-offset/last-{}..", 1 + self.records.len() / 2);
-        let names = [("log", ""), ("log", ".jsonl"), ("log", ".tsv"), ("log", ".log"), (&range, ".txt"), ("tail", "")];
+        let names = [
+            ("log", ""),
+            ("log", ".jsonl"),
+            ("log", ".tsv"),
+            ("log", ".log"),
+            (&range, ".txt"),
+            ("tail", ""),
+        ];
         for (stem, extension) in names {
             let path = format!("{}/{stem}{extension}", self.path);
             let whole = shown::read(&open(), &path);
@@ -681,4 +716,72 @@ proptest! {
             prop_assert!(*name != "log" || is_whole, "{name} did not grow with the log: {} bytes", read.len());
         }
     }
+}
+
+fn plain(offset: i64) -> ShownRecord {
+    let value = Some(format!("v{offset}").into_bytes());
+    ShownRecord { offset, timestamp: 5, key: None, value, headers: Vec::new() }
+}
+
+fn plan(first: i64, last: i64, codec: Compression) -> Plan {
+    Plan::of((first..=last).map(plain).collect(), codec)
+}
+
+#[test]
+fn an_empty_range_in_the_midst_of_a_batch_has_no_bytes_as_log() {
+    let directory = Directory::default();
+    directory.write_segment(0, &batches::encode(&plan(0, 5, Compression::None))[0].bytes);
+    let fs = shown::open(directory.spec(), options());
+    for name in ["2..2.log", "4..1.log", "last-2..last-2.log", "2..+0.log"] {
+        assert_eq!(shown::read(&fs, &format!("t/0/by-offset/{name}")), b"", "{name}");
+    }
+}
+
+#[test]
+fn ranges_begin_and_end_within_compressed_sets_of_old_magics() {
+    for magic in [0, 1] {
+        let directory = Directory::default();
+        directory
+            .write_segment(0, &batches::encode(&plan(0, 5, Compression::Gzip).with_magic(magic))[0].bytes);
+        let fs = shown::open(directory.spec(), options());
+        assert_eq!(shown::read(&fs, "t/0/by-offset/0..2.txt"), b"v0\nv1\n");
+        assert_eq!(shown::read(&fs, "t/0/by-offset/2..4.txt"), b"v2\nv3\n");
+        assert_eq!(shown::read(&fs, "t/0/by-offset/..last-3.txt"), b"v0\nv1\nv2\n");
+    }
+}
+
+#[test]
+fn a_half_written_compressed_set_is_not_read_as_the_messages_in_it() {
+    for magic in [0, 1] {
+        let set = |first, last| {
+            batches::encode(&plan(first, last, Compression::Snappy).with_magic(magic)).remove(0).bytes
+        };
+        let directory = Directory::default();
+        directory.write_segment(0, &set(0, 1));
+        let fs = shown::open(directory.spec(), options());
+        let next = set(2, 6);
+        directory.append(0, &next[..next.len() - 20]);
+        assert_eq!(shown::read(&fs, "t/0/log"), b"v0\nv1\n", "magic {magic}");
+        directory.append(0, &next[next.len() - 20..]);
+        assert_eq!(shown::read(&fs, "t/0/log"), b"v0\nv1\nv2\nv3\nv4\nv5\nv6\n", "magic {magic}");
+    }
+}
+
+#[test]
+fn an_open_committed_log_goes_on_when_a_transaction_in_a_sealed_segment_is_decided() {
+    let mut transaction = plan(0, 1, Compression::None);
+    (transaction.producer, transaction.is_transactional) = (7, true);
+    let directory = Directory::default();
+    directory.write_segment(0, &batches::encode(&transaction)[0].bytes);
+    directory.write_segment(2, &batches::encode(&plan(2, 3, Compression::None))[0].bytes);
+    let fs = shown::open(directory.spec(), options());
+    let content = fs.content(0, &fs.resolve("t/0@committed/log").unwrap()).unwrap();
+    let read = || {
+        let mut out = Vec::new();
+        fs.read_content(&content, 0, 1 << 20, &mut out).unwrap();
+        out
+    };
+    assert_eq!(read(), b"");
+    directory.append(2, &batches::encode(&Plan::marker(4, 7, true))[0].bytes);
+    assert_eq!(read(), b"v0\nv1\nv2\nv3\n");
 }

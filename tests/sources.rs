@@ -1,5 +1,12 @@
 //! What may be named as SOURCE, what may not, and what the messages say.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that can't go on stops with a panic, also in its helpers"
+)]
+
 mod common;
 
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -98,7 +105,9 @@ fn a_directory_of_something_else() {
 #[test]
 fn files_of_other_kinds() {
     let dir = tempfile::tempdir().unwrap();
-    for (name, bytes) in [("a.txt", &b"hello"[..]), ("a.tar.gz", b"\x1f\x8b\x08"), ("00000000000000000000.index", &[0; 8])] {
+    for (name, bytes) in
+        [("a.txt", &b"hello"[..]), ("a.tar.gz", b"\x1f\x8b\x08"), ("00000000000000000000.index", &[0; 8])]
+    {
         let path = dir.path().join(name);
         std::fs::write(&path, bytes).unwrap();
         assert_says(&refusal(&path), &path, "a segment (.log) or a server.properties");
@@ -114,7 +123,8 @@ fn a_directory_of_logs_that_are_text() {
     std::fs::write(dir.path().join("server.log"), "[2026-11-29 10:00:00] INFO started\n").unwrap();
     std::fs::write(dir.path().join("controller.log"), "[2026-11-29 10:00:00] INFO started\n").unwrap();
     assert_says(&refusal(dir.path()), dir.path(), "holds .log files, but none");
-    std::fs::write(dir.path().join("00000000000000000000.log"), "[2026-11-29 10:00:00] INFO started\n").unwrap();
+    std::fs::write(dir.path().join("00000000000000000000.log"), "[2026-11-29 10:00:00] INFO started\n")
+        .unwrap();
     assert_says(&refusal(dir.path()), dir.path(), "text");
 }
 
@@ -167,7 +177,11 @@ fn a_brokers_properties() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("server.properties");
     let write = |text: String| std::fs::write(&file, text).unwrap();
-    write(format!("# a broker\nnode.id=1\nlog.dir=/tmp/none\nlog.dirs={},\\\n  {}\n", one.path().display(), two.path().display()));
+    write(format!(
+        "# a broker\nnode.id=1\nlog.dir=/tmp/none\nlog.dirs={},\\\n  {}\n",
+        one.path().display(),
+        two.path().display()
+    ));
     assert_eq!(topics(&open(&file)), ["a", "b"]);
     write(format!("log.dir = {}\n", two.path().display()));
     assert_eq!(topics(&open(&file)), ["b"]);
@@ -180,12 +194,18 @@ fn a_brokers_properties() {
 #[test]
 fn one_partition_directory() {
     let dir = data(&["my.topic-with-dashes-12"]);
-    std::fs::write(dir.path().join("log-start-offset-checkpoint"), "0\n1\nmy.topic-with-dashes 12 1\n").unwrap();
-    std::fs::write(dir.path().join("my.topic-with-dashes-12/00000000000000000000.log"), segment(&["x", "y"])).unwrap();
+    std::fs::write(dir.path().join("log-start-offset-checkpoint"), "0\n1\nmy.topic-with-dashes 12 1\n")
+        .unwrap();
+    std::fs::write(dir.path().join("my.topic-with-dashes-12/00000000000000000000.log"), segment(&["x", "y"]))
+        .unwrap();
     let fs = open(&dir.path().join("my.topic-with-dashes-12"));
     assert_eq!(topics(&fs), ["my.topic-with-dashes"]);
     assert_eq!(shown::names(&fs, "my.topic-with-dashes"), ["12"]);
-    assert_eq!(shown::read(&fs, "my.topic-with-dashes/12/log"), b"y\n", "the log starts where the checkpoint beside it says");
+    assert_eq!(
+        shown::read(&fs, "my.topic-with-dashes/12/log"),
+        b"y\n",
+        "the log starts where the checkpoint beside it says"
+    );
 }
 
 #[test]
@@ -224,7 +244,8 @@ fn topic_names_with_dots_dashes_and_digits() {
     let names = ["a.b-0", "a-b-0", "a_b-0", "-0", "a--0", "2024-11-29-7", "x-delete-0", ".hidden-0", "...-0"];
     let dir = data(&names);
     let fs = open(dir.path());
-    for (topic, number) in [("a.b", 0), ("a-b", 0), ("a_b", 0), ("a-", 0), ("2024-11-29", 7), ("x-delete", 0)] {
+    for (topic, number) in [("a.b", 0), ("a-b", 0), ("a_b", 0), ("a-", 0), ("2024-11-29", 7), ("x-delete", 0)]
+    {
         let expected = format!("{topic}-{number}\n");
         assert_eq!(shown::read(&fs, &format!("{topic}/{number}/log")), expected.as_bytes(), "{topic}");
     }
@@ -284,14 +305,19 @@ fn symbolic_links() {
     let dir = data(&["c-0"]);
     symlink(real.path().join("a-0"), dir.path().join("a-0")).unwrap();
     symlink("/nowhere", dir.path().join("d-0")).unwrap();
-    symlink(real.path().join("b-0/00000000000000000000.log"), dir.path().join("c-0/00000000000000000005.log")).unwrap();
+    symlink(
+        real.path().join("b-0/00000000000000000000.log"),
+        dir.path().join("c-0/00000000000000000005.log"),
+    )
+    .unwrap();
     let fs = open(dir.path());
     assert_eq!(topics(&fs), ["c"]);
     assert!(notes(&fs).contains("a-0\ta symbolic link"), "{}", notes(&fs));
     assert!(notes(&fs).contains("d-0\t"), "{}", notes(&fs));
     assert_eq!(shown::read(&fs, "c/0/log"), b"c-0\n", "a segment that is a link is no segment");
     assert_eq!(shown::names(&fs, "c/0/segments"), ["00000000000000000000.log"]);
-    let following = shown::open(dir.path().to_str().unwrap(), Options { follow_symlinks: true, ..Options::default() });
+    let following =
+        shown::open(dir.path().to_str().unwrap(), Options { follow_symlinks: true, ..Options::default() });
     assert_eq!(shown::read(&following, "a/0/log"), b"a-0\n");
     // A SOURCE that is a link is followed always.
     let link = dir.path().join("link");
@@ -305,9 +331,13 @@ fn directories_that_appear_and_go_while_it_is_open() {
     let fs = open(dir.path());
     assert_eq!(topics(&fs), ["a"]);
     partition(dir.path(), "b-0");
-    std::fs::rename(dir.path().join("a-0"), dir.path().join("a-0.1a2b3c4d5e6f708192a3b4c5d6e7f809-delete")).unwrap();
+    std::fs::rename(dir.path().join("a-0"), dir.path().join("a-0.1a2b3c4d5e6f708192a3b4c5d6e7f809-delete"))
+        .unwrap();
     std::thread::sleep(Duration::from_millis(50));
-    assert_eq!((topics(&fs), shown::names(&fs, "a")), (vec!["a".to_owned(), "b".to_owned()], vec!["0.delete".to_owned()]));
+    assert_eq!(
+        (topics(&fs), shown::names(&fs, "a")),
+        (vec!["a".to_owned(), "b".to_owned()], vec!["0.delete".to_owned()])
+    );
     std::fs::remove_dir_all(dir.path().join("b-0")).unwrap();
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(topics(&fs), ["a"]);

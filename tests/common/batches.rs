@@ -109,7 +109,9 @@ pub fn encode(plan: &Plan) -> Vec<Entry> {
         };
         return shown.into_iter().map(single).collect();
     }
-    let (Some(first), Some(last)) = (shown.first().cloned(), shown.last().cloned()) else { return Vec::new() };
+    let (Some(first), Some(last)) = (shown.first().cloned(), shown.last().cloned()) else {
+        return Vec::new();
+    };
     vec![entry(wrapper(plan, first.offset, &last), first.offset, last.offset, shown)]
 }
 
@@ -280,18 +282,23 @@ fn wrapper(plan: &Plan, first: i64, last: &ShownRecord) -> Vec<u8> {
         .collect();
     let value = Some(compress(plan.codec, &inner));
     let largest = plan.records.iter().map(|record| record.timestamp).max().unwrap_or(-1);
-    let outer = ShownRecord { offset: last.offset, timestamp: largest, key: None, value, headers: Vec::new() };
+    let outer =
+        ShownRecord { offset: last.offset, timestamp: largest, key: None, value, headers: Vec::new() };
     message(plan.magic, last.offset, &outer, plan.codec as u8, plan.append_time)
 }
 
 fn compress(codec: Compression, bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
+    let fill = |buffer: &mut <Gzip as Compressor<Vec<u8>>>::BufMut| {
+        buffer.extend_from_slice(bytes);
+        Ok(())
+    };
     let done = match codec {
         Compression::None => return bytes.to_vec(),
-        Compression::Gzip => Gzip::compress(&mut out, |buffer| Ok(buffer.extend_from_slice(bytes))),
-        Compression::Snappy => Snappy::compress(&mut out, |buffer| Ok(buffer.extend_from_slice(bytes))),
-        Compression::Lz4 => Lz4::compress(&mut out, |buffer| Ok(buffer.extend_from_slice(bytes))),
-        Compression::Zstd => Zstd::compress(&mut out, |buffer| Ok(buffer.extend_from_slice(bytes))),
+        Compression::Gzip => Gzip::compress(&mut out, fill),
+        Compression::Snappy => Snappy::compress(&mut out, fill),
+        Compression::Lz4 => Lz4::compress(&mut out, fill),
+        Compression::Zstd => Zstd::compress(&mut out, fill),
     };
     done.expect("bytes can be compressed");
     out
