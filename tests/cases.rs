@@ -470,7 +470,7 @@ fn case_59_cluster_ids_never_hinder_and_two_are_a_warning() {
     one.write_segment(0, &batch(0, 1).bytes);
     two.write_segment(0, &batch(0, 2).bytes);
     let write = |directory: &Directory, text: &str| {
-        std::fs::write(directory.path().join("meta.properties"), text).unwrap()
+        std::fs::write(directory.path().join("meta.properties"), text).unwrap();
     };
     let both = format!("{},{}", one.spec(), two.spec());
     let notes = || {
