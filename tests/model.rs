@@ -1,5 +1,12 @@
 //! Random partitions against a plain list of their records: every file, every range, every seek, and growth.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that can't go on stops with a panic, also in its helpers"
+)]
+
 mod common;
 
 use std::collections::BTreeSet;
@@ -331,10 +338,10 @@ impl<'a> Checked<'a> {
             assert_eq!(size, read.len() as u64, "size of {path}");
             match format {
                 "txt" => {
-                    assert!(read == model::text(&records), "{path}: {:?}", String::from_utf8_lossy(&read))
+                    assert!(read == model::text(&records), "{path}: {:?}", String::from_utf8_lossy(&read));
                 }
                 "tsv" => {
-                    assert!(read == model::tsv(&records), "{path}: {:?}", String::from_utf8_lossy(&read))
+                    assert!(read == model::tsv(&records), "{path}: {:?}", String::from_utf8_lossy(&read));
                 }
                 "jsonl" => assert_same(&path, &records, &shown::records(&read)),
                 _ => self.check_log(&path, &read, from, to),
@@ -709,4 +716,72 @@ proptest! {
             prop_assert!(*name != "log" || is_whole, "{name} did not grow with the log: {} bytes", read.len());
         }
     }
+}
+
+fn plain(offset: i64) -> ShownRecord {
+    let value = Some(format!("v{offset}").into_bytes());
+    ShownRecord { offset, timestamp: 5, key: None, value, headers: Vec::new() }
+}
+
+fn plan(first: i64, last: i64, codec: Compression) -> Plan {
+    Plan::of((first..=last).map(plain).collect(), codec)
+}
+
+#[test]
+fn an_empty_range_in_the_midst_of_a_batch_has_no_bytes_as_log() {
+    let directory = Directory::default();
+    directory.write_segment(0, &batches::encode(&plan(0, 5, Compression::None))[0].bytes);
+    let fs = shown::open(directory.spec(), options());
+    for name in ["2..2.log", "4..1.log", "last-2..last-2.log", "2..+0.log"] {
+        assert_eq!(shown::read(&fs, &format!("t/0/by-offset/{name}")), b"", "{name}");
+    }
+}
+
+#[test]
+fn ranges_begin_and_end_within_compressed_sets_of_old_magics() {
+    for magic in [0, 1] {
+        let directory = Directory::default();
+        directory
+            .write_segment(0, &batches::encode(&plan(0, 5, Compression::Gzip).with_magic(magic))[0].bytes);
+        let fs = shown::open(directory.spec(), options());
+        assert_eq!(shown::read(&fs, "t/0/by-offset/0..2.txt"), b"v0\nv1\n");
+        assert_eq!(shown::read(&fs, "t/0/by-offset/2..4.txt"), b"v2\nv3\n");
+        assert_eq!(shown::read(&fs, "t/0/by-offset/..last-3.txt"), b"v0\nv1\nv2\n");
+    }
+}
+
+#[test]
+fn a_half_written_compressed_set_is_not_read_as_the_messages_in_it() {
+    for magic in [0, 1] {
+        let set = |first, last| {
+            batches::encode(&plan(first, last, Compression::Snappy).with_magic(magic)).remove(0).bytes
+        };
+        let directory = Directory::default();
+        directory.write_segment(0, &set(0, 1));
+        let fs = shown::open(directory.spec(), options());
+        let next = set(2, 6);
+        directory.append(0, &next[..next.len() - 20]);
+        assert_eq!(shown::read(&fs, "t/0/log"), b"v0\nv1\n", "magic {magic}");
+        directory.append(0, &next[next.len() - 20..]);
+        assert_eq!(shown::read(&fs, "t/0/log"), b"v0\nv1\nv2\nv3\nv4\nv5\nv6\n", "magic {magic}");
+    }
+}
+
+#[test]
+fn an_open_committed_log_goes_on_when_a_transaction_in_a_sealed_segment_is_decided() {
+    let mut transaction = plan(0, 1, Compression::None);
+    (transaction.producer, transaction.is_transactional) = (7, true);
+    let directory = Directory::default();
+    directory.write_segment(0, &batches::encode(&transaction)[0].bytes);
+    directory.write_segment(2, &batches::encode(&plan(2, 3, Compression::None))[0].bytes);
+    let fs = shown::open(directory.spec(), options());
+    let content = fs.content(0, &fs.resolve("t/0@committed/log").unwrap()).unwrap();
+    let read = || {
+        let mut out = Vec::new();
+        fs.read_content(&content, 0, 1 << 20, &mut out).unwrap();
+        out
+    };
+    assert_eq!(read(), b"");
+    directory.append(2, &batches::encode(&Plan::marker(4, 7, true))[0].bytes);
+    assert_eq!(read(), b"v0\nv1\nv2\nv3\n");
 }

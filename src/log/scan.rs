@@ -9,7 +9,7 @@
 
 use std::io;
 
-use crate::format::batch::{Batch, BatchError, Header, Limits, PREFIX_LEN, Prefix};
+use crate::format::batch::{Batch, BatchError, Decoder, Header, Limits, PREFIX_LEN, Prefix};
 use crate::log::files::{ReadAt, read_full};
 use crate::units::{Offset, Position};
 
@@ -136,10 +136,18 @@ pub struct Scanner<F> {
     limits: Limits,
     /// Whether the entry before was a compressed message set.
     in_sets: bool,
+    decoder: Decoder,
 }
 
 /// A sound entry's header and length.
 type Sound = (Header, usize);
+
+/// Which offsets a sound entry has.
+struct Span {
+    first: Offset,
+    /// How many records it has.
+    records: i64,
+}
 
 /// What the next step is, without borrowing the window.
 enum Next {
@@ -151,7 +159,7 @@ enum Next {
 impl<F: ReadAt> Scanner<F> {
     /// A scanner of the first `len` bytes of `file`.
     pub fn new(file: F, len: u64, start: Start, limits: Limits) -> Self {
-        Self { file, len, window: Window::default(), at: start, limits, in_sets: false }
+        Self { file, len, window: Window::default(), at: start, limits, in_sets: false, decoder: Decoder::default() }
     }
 
     /// Where the next step begins, and what is expected there.
@@ -197,33 +205,51 @@ impl<F: ReadAt> Scanner<F> {
             Ok(sound) => sound,
             Err(fault) => return Ok(Err(fault)),
         };
-        if self.is_refuted(position, &sound)? {
-            return Ok(Err(self.order_fault(&sound.0)));
+        let span = self.span(position, &sound);
+        if span.first < self.at.expected || self.is_refuted(position, &sound, &span)? {
+            return Ok(Err(self.order_fault(span.first, sound.0.last_offset)));
         }
         Ok(Ok(sound))
     }
 
-    /// Whether the batch that follows shows that this one's offsets, which no checksum covers, are wrong: both can't
-    /// be right, and this one does not begin where it should.
-    fn is_refuted(&mut self, position: u64, (header, len): &Sound) -> io::Result<bool> {
+    /// Whether the batch that follows, behind damage perhaps, shows that this one's offsets, which no checksum covers,
+    /// are wrong: both can't be right, and this one does not begin where it should.
+    fn is_refuted(&mut self, position: u64, (header, len): &Sound, span: &Span) -> io::Result<bool> {
         let next = position + *len as u64;
-        if self.len.saturating_sub(next) < PREFIX_LEN as u64 || self.is_contiguous(header) {
+        let is_full = header.last_offset.0.saturating_sub(span.first.0).saturating_add(1) == span.records;
+        if self.len.saturating_sub(next) < PREFIX_LEN as u64 || span.first == self.at.expected && is_full {
             return Ok(false);
         }
         self.window.need(&self.file, next, PREFIX_LEN)?;
         let Some(prefix) = Prefix::read(self.window.get(next, PREFIX_LEN)) else { return Ok(false) };
-        if prefix.offset < self.at.expected || prefix.offset > header.last_offset {
+        if prefix.magic == 2 && prefix.offset > header.last_offset {
             return Ok(false);
         }
-        let refuted = self.sound_at(next)?.is_ok();
+        // What is damaged, or was there before, tells nothing: the first batch after it that may come does.
+        let following = match self.sound_at(next)? {
+            Ok(sound) => Some((next, sound)),
+            Err(_) => match self.search(next, self.in_sets)? {
+                Some(at) => self.sound_at(at)?.ok().map(|sound| (at, sound)),
+                None => None,
+            },
+        };
+        let refuted = following.is_some_and(|(at, sound)| self.span(at, &sound).first <= header.last_offset);
         self.window.need(&self.file, position, *len)?;
         Ok(refuted)
     }
 
-    fn is_contiguous(&self, header: &Header) -> bool {
-        let Some(base) = header.base_offset else { return true };
-        let span = header.last_offset.0.saturating_sub(base.0).saturating_add(1);
-        base == self.at.expected && header.record_count.is_some_and(|count| i64::from(count) == span)
+    /// The offsets of the sound entry that is in memory at `position`; a compressed message set must be decoded for them.
+    fn span(&mut self, position: u64, (header, len): &Sound) -> Span {
+        let last = header.last_offset;
+        if let Some(first) = header.base_offset {
+            return Span { first, records: header.record_count.map_or(0, i64::from) };
+        }
+        let batch = Batch { bytes: self.window.get(position, *len), header: *header };
+        // One that can't be decoded is for readers to tell.
+        let Ok(mut records) = batch.records(&mut self.decoder, &self.limits) else { return Span { first: last, records: 1 } };
+        let Some(Ok(first)) = records.next() else { return Span { first: last, records: 1 } };
+        let more = records.take_while(Result::is_ok).count();
+        Span { first: first.offset, records: i64::try_from(more).map_or(i64::MAX, |more| more.saturating_add(1)) }
     }
 
     /// A batch at `position` with everything right that it says of itself, and offsets in the range that fits.
@@ -251,18 +277,13 @@ impl<F: ReadAt> Scanner<F> {
         };
         let first = header.base_offset.unwrap_or(header.last_offset);
         if first < self.at.expected || header.last_offset >= self.at.below {
-            return Ok(Err(self.order_fault(&header)));
+            return Ok(Err(self.order_fault(first, header.last_offset)));
         }
         Ok(Ok((header, len)))
     }
 
-    fn order_fault(&self, header: &Header) -> Fault {
-        Fault::Order {
-            first: header.base_offset.unwrap_or(header.last_offset),
-            last: header.last_offset,
-            expected: self.at.expected,
-            below: self.at.below,
-        }
+    fn order_fault(&self, first: Offset, last: Offset) -> Fault {
+        Fault::Order { first, last, expected: self.at.expected, below: self.at.below }
     }
 
     /// Finds where reading can go on behind the bad entry at `position`.

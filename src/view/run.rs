@@ -93,6 +93,8 @@ pub struct Placed {
     pub start: u64,
     /// Where it ends.
     pub end: u64,
+    /// The last offset of the block before it in the run.
+    pub before: Option<Offset>,
 }
 
 impl Run {
@@ -186,6 +188,11 @@ impl Run {
     /// Whether bytes at the end of the file are not readable, as far as it was measured.
     pub fn ends_damaged(&self) -> bool {
         self.read().ended.is_some_and(|ended| ended.damaged)
+    }
+
+    /// The last offset that is measured.
+    pub fn reached(&self) -> Option<Offset> {
+        self.read().layout.blocks.last().map(Block::last)
     }
 
     /// The measured block that holds byte `at` of the output.
@@ -568,5 +575,6 @@ impl Run {
 fn placed(layout: &Layout, format: Format, index: usize) -> Option<Placed> {
     let block = *layout.blocks.get(index)?;
     let start = layout.output_before(format, index);
-    Some(Placed { block, start, end: layout.output_before(format, index + 1) })
+    let before = index.checked_sub(1).and_then(|before| layout.blocks.get(before)).map(Block::last);
+    Some(Placed { block, start, end: layout.output_before(format, index + 1), before })
 }

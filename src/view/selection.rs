@@ -182,12 +182,8 @@ impl Selection {
         while out.len() < goal {
             run.extend(env, format, Goal::Byte(at))?;
             let Some(placed) = run.at_output(format, at) else {
-                if self.view.scope.fail_on_damage && run.ends_damaged() {
-                    return if out.len() > begun {
-                        Ok(PartRead::Full)
-                    } else {
-                        Err(damaged(run, run.segment.below()))
-                    };
+                if self.view.scope.fail_on_damage && run.ends_damaged() && self.goes_on_after(run.reached()) {
+                    return if out.len() > begun { Ok(PartRead::Full) } else { Err(damaged(run, run.segment.below())) };
                 }
                 return Ok(PartRead::Ended);
             };
@@ -221,6 +217,12 @@ impl Selection {
             && placed.block.is_after_damage()
             && at == placed.start
             && self.start < placed.block.base()
+            && self.goes_on_after(placed.before)
+    }
+
+    /// Whether offsets behind `last` belong to the selection.
+    fn goes_on_after(&self, last: Option<Offset>) -> bool {
+        last.is_none_or(|last| last.next() < self.current_end())
     }
 
     /// Where the selection ends within a block's output, which is the block's end for all blocks but the last.

@@ -289,12 +289,16 @@ fn wrapper(plan: &Plan, first: i64, last: &ShownRecord) -> Vec<u8> {
 
 fn compress(codec: Compression, bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
+    let fill = |buffer: &mut <Gzip as Compressor<Vec<u8>>>::BufMut| {
+        buffer.extend_from_slice(bytes);
+        Ok(())
+    };
     let done = match codec {
         Compression::None => return bytes.to_vec(),
-        Compression::Gzip => Gzip::compress(&mut out, |buffer| Ok(buffer.extend_from_slice(bytes))),
-        Compression::Snappy => Snappy::compress(&mut out, |buffer| Ok(buffer.extend_from_slice(bytes))),
-        Compression::Lz4 => Lz4::compress(&mut out, |buffer| Ok(buffer.extend_from_slice(bytes))),
-        Compression::Zstd => Zstd::compress(&mut out, |buffer| Ok(buffer.extend_from_slice(bytes))),
+        Compression::Gzip => Gzip::compress(&mut out, fill),
+        Compression::Snappy => Snappy::compress(&mut out, fill),
+        Compression::Lz4 => Lz4::compress(&mut out, fill),
+        Compression::Zstd => Zstd::compress(&mut out, fill),
     };
     done.expect("bytes can be compressed");
     out

@@ -1,0 +1,492 @@
+//! Damaged segments: never a panic, never a wrong record, and every record of the batches that are whole.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that can't go on stops with a panic, also in its helpers"
+)]
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use common::batches::{self, Entry, Plan};
+use common::fixtures::{self, DamageCase};
+use common::model::{Directory, Numbers};
+use common::shown::{self, ShownRecord};
+use kafka_protocol::records::Compression;
+use topicfs::fs::Fs;
+use topicfs::fs::options::{From, OnDamage, Options};
+
+fn record(offset: i64) -> ShownRecord {
+    ShownRecord {
+        offset,
+        timestamp: 1_700_000_000_000 + offset,
+        key: Some(format!("k{offset}").into_bytes()),
+        value: Some(format!("value {offset}").into_bytes()),
+        headers: vec![(b"h".to_vec(), None)],
+    }
+}
+
+/// Four batches of 1 to 3 records, without gaps.
+fn small_log(magic: u8, codec: Compression) -> Vec<Entry> {
+    let bounds = [(0, 2), (3, 3), (4, 6), (7, 8)];
+    let plan = |(first, last)| Plan::of((first..=last).map(record).collect(), codec).with_magic(magic);
+    bounds.iter().flat_map(|bounds| batches::encode(&plan(*bounds))).collect()
+}
+
+fn all_kinds() -> Vec<(u8, Compression)> {
+    use Compression::{Gzip, Lz4, None, Snappy, Zstd};
+    let old = [0, 1].into_iter().flat_map(|magic| [None, Gzip, Snappy, Lz4].map(|codec| (magic, codec)));
+    old.chain([None, Gzip, Snappy, Lz4, Zstd].map(|codec| (2, codec))).collect()
+}
+
+/// What `log.jsonl` shows of a segment, written to `directory`.
+fn shown_of(directory: &Directory, bytes: &[u8]) -> Vec<ShownRecord> {
+    directory.write_segment(0, bytes);
+    shown::records(&shown::read(&shown::open(directory.spec(), Options::default()), "t/0/log.jsonl"))
+}
+
+/// Why what is shown of something damaged is not right: `originals` are all records by offset.
+fn wrong(originals: &BTreeMap<i64, ShownRecord>, shown: &[ShownRecord]) -> Option<String> {
+    if let Some(pair) = shown.windows(2).find(|pair| pair[0].offset >= pair[1].offset) {
+        return Some(format!("{} is followed by {}", pair[0].offset, pair[1].offset));
+    }
+    let odd = shown.iter().find(|record| originals.get(&record.offset) != Some(*record));
+    odd.map(|record| format!("no record of the log: {record:?}"))
+}
+
+/// The offsets in `needed` that are not shown.
+fn missing(needed: impl IntoIterator<Item = i64>, shown: &[ShownRecord]) -> Vec<i64> {
+    let shown: BTreeSet<i64> = shown.iter().map(|record| record.offset).collect();
+    needed.into_iter().filter(|offset| !shown.contains(offset)).collect()
+}
+
+fn by_offset<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> BTreeMap<i64, ShownRecord> {
+    let records = entries.into_iter().flat_map(|entry| entry.records.iter().cloned());
+    records.map(|record| (record.offset, record)).collect()
+}
+
+#[test]
+fn each_byte_flipped_in_segments_of_each_magic() {
+    let mut read = 0;
+    for (magic, codec) in all_kinds() {
+        let (entries, directory) = (small_log(magic, codec), Directory::default());
+        let originals = by_offset(&entries);
+        let whole: Vec<u8> = entries.iter().flat_map(|entry| entry.bytes.clone()).collect();
+        let mut end = 0;
+        for (number, entry) in entries.iter().enumerate() {
+            let others = || entries.iter().enumerate().filter(move |(other, _)| *other != number);
+            for at in end..end + entry.bytes.len() {
+                // No checksum covers the offset (nor, in magic 2, the epoch). In the log's last batch nothing that
+                // follows can contradict a wrong offset either.
+                let is_offset = at - end < 8;
+                if is_offset && number == entries.len() - 1 {
+                    continue;
+                }
+                for mask in [0x01, 0x80, 0xff] {
+                    let mut bytes = whole.clone();
+                    bytes[at] ^= mask;
+                    let shown = shown_of(&directory, &bytes);
+                    let what = format!(
+                        "magic {magic} {codec:?}, byte {at} of entry {number} at {end}, mask {mask:#x}"
+                    );
+                    assert_eq!(wrong(&originals, &shown), None, "{what}");
+                    let needed = by_offset(others().map(|(_, entry)| entry)).into_keys();
+                    assert_eq!(missing(needed, &shown), Vec::<i64>::new(), "{what}");
+                    read += 1;
+                }
+            }
+            end += entry.bytes.len();
+        }
+    }
+    println!("{read} flips");
+}
+
+#[test]
+fn each_length_cut_in_segments_of_each_magic() {
+    for (magic, codec) in all_kinds() {
+        let (entries, directory) = (small_log(magic, codec), Directory::default());
+        let whole: Vec<u8> = entries.iter().flat_map(|entry| entry.bytes.clone()).collect();
+        for len in 0..=whole.len() {
+            let mut end = 0;
+            let complete = entries.iter().filter(|entry| {
+                end += entry.bytes.len();
+                end <= len
+            });
+            let expected: Vec<_> = by_offset(complete).into_values().collect();
+            assert_eq!(
+                shown_of(&directory, &whole[..len]),
+                expected,
+                "magic {magic} {codec:?}, cut at {len}"
+            );
+        }
+    }
+}
+
+/// Damage where a sound batch is left out, and why. `tests/damage.rs` fails when one of them is shown after all.
+const NOT_MET: &[(&str, &[i64], &str)] = &[(
+    "batches-swapped",
+    &[39, 40, 41, 42, 43],
+    "files are shown in the order of their offsets, and no batch is moved: one of the two is out of place",
+)];
+
+/// The records of the undamaged topic: what Kafka's consumer read of it, up to the end of the copy.
+fn originals(case: &DamageCase) -> BTreeMap<i64, ShownRecord> {
+    let source = fixtures::case("4.4.0", "segments");
+    let (topic, number) = case.expect.topic.rsplit_once('-').unwrap();
+    let is_it = |p: &fixtures::Partition| p.topic == topic && p.number.to_string() == number;
+    let partition = source.partitions().into_iter().find(is_it).unwrap();
+    let records = partition.records().into_iter().filter(|record| record.offset < case.expect.end);
+    records
+        .map(|record| {
+            let fixtures::ExpectedRecord { offset, timestamp, key, value, headers, .. } = record;
+            (offset, ShownRecord { offset, timestamp, key, value, headers })
+        })
+        .collect()
+}
+
+/// The path of the only partition of a damage case.
+fn path_of(case: &DamageCase) -> String {
+    case.expect.topic.rsplit_once('-').map(|(topic, number)| format!("{topic}/{number}")).unwrap()
+}
+
+fn sound_offsets(case: &DamageCase, originals: &BTreeMap<i64, ShownRecord>) -> Vec<i64> {
+    let is_changed =
+        |offset: &i64| case.expect.changed_batches.iter().any(|(a, b)| (*a..=*b).contains(offset));
+    let sound: Vec<i64> = originals.keys().copied().filter(|offset| !is_changed(offset)).collect();
+    assert_eq!(sound.len(), case.expect.sound_records, "{}", case.name);
+    sound
+}
+
+#[test]
+fn the_hundred_damaged_copies_show_every_sound_record_and_nothing_wrong() {
+    let cases = fixtures::damage_cases();
+    let (mut met, mut failures) = (0, Vec::new());
+    for case in &cases {
+        let originals = originals(case);
+        let fs = shown::open(
+            case.data().to_str().unwrap(),
+            Options { from: From::FirstSegment, ..Options::default() },
+        );
+        let shown = shown::records(&shown::read(&fs, &format!("{}/log.jsonl", path_of(case))));
+        let sound = sound_offsets(case, &originals);
+        let expected: &[i64] =
+            NOT_MET.iter().find(|(name, ..)| *name == case.name).map_or(&[], |(_, lost, _)| lost);
+        let lost = missing(sound, &shown);
+        if let Some(what) = wrong(&originals, &shown) {
+            failures.push(format!("{}: {what}", case.name));
+        } else if lost != expected {
+            failures.push(format!("{}: {lost:?} are left out", case.name));
+        } else if lost.is_empty() {
+            met += 1;
+        }
+    }
+    println!("{met} of {} met", cases.len());
+    assert_eq!(failures, Vec::<String>::new());
+    assert_eq!((met, cases.len()), (100 - NOT_MET.len(), 100));
+}
+
+/// Position, length and kind in the line of `problems` about `file`.
+fn problems(fs: &Fs, partition: &str, file: &str) -> Vec<(u64, u64, String)> {
+    let text = String::from_utf8(shown::read(fs, &format!("{partition}/problems"))).unwrap();
+    let lines = text.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    lines
+        .filter(|fields| fields[0] == file)
+        .map(|fields| {
+            let number = |field: &str, name: &str| field.strip_prefix(name).unwrap().trim().parse().unwrap();
+            (number(fields[1], "position"), number(fields[2], "length"), fields[4].to_owned())
+        })
+        .collect()
+}
+
+#[test]
+fn problems_names_the_file_and_the_place_of_damage_in_logs() {
+    let mut checked = 0;
+    for case in fixtures::damage_cases() {
+        let (Some(file), Some(at), Some(batch)) = (&case.expect.file, case.expect.at, case.expect.batch)
+        else {
+            continue;
+        };
+        let is_legal =
+            case.expect.readable.as_deref() == Some("all") || case.expect.changed_batches.is_empty();
+        if !file.ends_with(".log") || is_legal || case.name == "batch-missing" {
+            continue;
+        }
+        let copy = fixtures::copy(&case.data());
+        let fs = shown::open(copy.path().to_str().unwrap(), Options::default());
+        let path = path_of(&case);
+        shown::read(&fs, &format!("{path}/log"));
+        let name = Path::new(file).file_name().unwrap().to_str().unwrap();
+        let lines = problems(&fs, &path, name);
+        let names_it = lines.iter().any(|(position, len, _)| *position <= at && at < position + len.max(&1));
+        let at_batch = lines.iter().any(|(position, ..)| *position == batch.position);
+        assert!(names_it || at_batch, "{}: damage at {at} in {batch:?}, problems: {lines:?}", case.name);
+        checked += 1;
+    }
+    println!("{checked} damaged logs");
+    assert!(checked > 30, "{checked}");
+}
+
+#[test]
+fn index_and_checkpoint_damage_leaves_no_problem_of_records() {
+    for case in fixtures::damage_cases() {
+        let is_of_log = case.expect.file.as_deref().is_some_and(|file| file.ends_with(".log"));
+        if is_of_log && !case.name.starts_with("sound") || case.name.starts_with("segment") {
+            continue;
+        }
+        let fs = shown::open(case.data().to_str().unwrap(), Options::default());
+        let path = path_of(&case);
+        shown::read(&fs, &format!("{path}/log"));
+        if !matches!(case.name.as_str(), "name-too-high" | "leftover-swap" | "name-odd") {
+            assert_eq!(shown::read(&fs, &format!("{path}/problems")), b"", "{}", case.name);
+        }
+    }
+}
+
+/// A segment of a real broker, its records, and where its batches lie.
+struct Real {
+    bytes: Vec<u8>,
+    base: i64,
+    records: BTreeMap<i64, ShownRecord>,
+    /// Position, end, and the offsets of the records in it.
+    batches: Vec<(usize, usize, Vec<i64>)>,
+}
+
+fn real_segments() -> Vec<Real> {
+    let mut found = Vec::new();
+    for case in fixtures::cases() {
+        for partition in case.partitions() {
+            if partition.reading != fixtures::Reading::AsOnDisk {
+                continue;
+            }
+            let all: BTreeMap<i64, ShownRecord> = partition
+                .records()
+                .into_iter()
+                .map(|r| {
+                    (
+                        r.offset,
+                        ShownRecord {
+                            offset: r.offset,
+                            timestamp: r.timestamp,
+                            key: r.key,
+                            value: r.value,
+                            headers: r.headers,
+                        },
+                    )
+                })
+                .collect();
+            let mut logs: Vec<_> = std::fs::read_dir(&partition.dir)
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+                .filter(|path| path.extension().is_some_and(|extension| extension == "log"))
+                .collect();
+            logs.sort();
+            let Some(log) = logs.first() else { continue };
+            let base = log.file_stem().unwrap().to_str().unwrap().parse().unwrap();
+            let bytes = std::fs::read(log).unwrap();
+            let batches = split(&bytes, base, &all);
+            let records: BTreeMap<_, _> = batches
+                .iter()
+                .flat_map(|(.., offsets)| offsets)
+                .map(|offset| (*offset, all[offset].clone()))
+                .collect();
+            if (12_000..400_000).contains(&bytes.len()) && batches.len() > 6 && !records.is_empty() {
+                found.push(Real { bytes, base, records, batches });
+            }
+        }
+    }
+    found
+}
+
+/// Splits a sound segment by the sizes that its entries say. Of a compressed set only the last offset is known outside.
+fn split(bytes: &[u8], base: i64, records: &BTreeMap<i64, ShownRecord>) -> Vec<(usize, usize, Vec<i64>)> {
+    let (mut batches, mut at, mut next) = (Vec::new(), 0, base);
+    while at + 17 <= bytes.len() {
+        let offset = i64::from_be_bytes(bytes[at..at + 8].try_into().unwrap());
+        let size = i32::from_be_bytes(bytes[at + 8..at + 12].try_into().unwrap());
+        let Ok(size @ 14..) = usize::try_from(size) else { break };
+        let last = match bytes[at + 16] {
+            2 => offset + i64::from(i32::from_be_bytes(bytes[at + 23..at + 27].try_into().unwrap())),
+            _ => offset,
+        };
+        batches.push((at, at + 12 + size, records.range(next..=last).map(|(offset, _)| *offset).collect()));
+        (at, next) = (at + 12 + size, last + 1);
+    }
+    batches
+}
+
+/// Damages a copy; the ranges of the original's bytes that are not where, or what, they were.
+fn damage(bytes: &mut Vec<u8>, numbers: &mut Numbers) -> (&'static str, Vec<std::ops::Range<usize>>) {
+    let len = bytes.len();
+    let unit = |size: usize, numbers: &mut Numbers| {
+        let start = numbers.below(len.div_ceil(size)) * size;
+        start..(start + size).min(len)
+    };
+    match numbers.below(6) {
+        0 => {
+            let places: Vec<_> = (0..=numbers.below(4)).map(|_| numbers.below(len)).collect();
+            places.iter().for_each(|at| bytes[*at] ^= 1 << numbers.below(8));
+            ("flips", places.into_iter().map(|at| at..at + 1).collect())
+        }
+        1 => {
+            let cut = numbers.below(len);
+            bytes.truncate(cut);
+            ("cut", std::iter::once(cut..len).collect())
+        }
+        2 => {
+            let sector = unit(512, numbers);
+            bytes[sector.clone()].fill(0);
+            ("sector zeroed", vec![sector])
+        }
+        3 => {
+            let page = unit(4096, numbers);
+            bytes[page.clone()].fill(0);
+            ("page zeroed", vec![page])
+        }
+        4 => {
+            let (a, b) = (unit(4096, numbers), unit(4096, numbers));
+            if a.len() != b.len() || a == b {
+                return ("nothing", Vec::new());
+            }
+            let (first, second) = (bytes[a.clone()].to_vec(), bytes[b.clone()].to_vec());
+            bytes[a.clone()].copy_from_slice(&second);
+            bytes[b.clone()].copy_from_slice(&first);
+            ("pages swapped", vec![a, b])
+        }
+        _ => {
+            let from = numbers.below(len);
+            let range = from..(from + 1 + numbers.below(3000)).min(len);
+            let copy = bytes[range.clone()].to_vec();
+            let at = range.end;
+            bytes.splice(at..at, copy);
+            ("range twice", std::iter::once(at..at).collect())
+        }
+    }
+}
+
+#[test]
+fn random_damage_to_real_segments() {
+    let segments = real_segments();
+    assert!(segments.len() > 8, "{}", segments.len());
+    let (mut compared, mut failures) = (0, Vec::new());
+    let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for round in 0..600 {
+        let real = &segments[round % segments.len()];
+        let mut numbers = Numbers::new(round as u64 + 1);
+        let mut bytes = real.bytes.clone();
+        let (what, ranges) = damage(&mut bytes, &mut numbers);
+        let hits_offset = |(start, ..): &(usize, usize, Vec<i64>)| {
+            ranges.iter().any(|range| range.start < start + 8 && *start < range.end)
+        };
+        let directory = Directory::default();
+        directory.write_segment(real.base, &bytes);
+        let fs = shown::open(directory.spec(), Options::default());
+        let shown = shown::records(&shown::read(&fs, "t/0/log.jsonl"));
+        let is_touched = |(start, end, _): &&(usize, usize, Vec<i64>)| {
+            ranges.iter().any(|range| {
+                if range.is_empty() {
+                    *start < range.start && range.start < *end
+                } else {
+                    range.start < *end && *start < range.end
+                }
+            })
+        };
+        let untouched = real
+            .batches
+            .iter()
+            .filter(|batch| !is_touched(batch))
+            .flat_map(|(.., offsets)| offsets.iter().copied());
+        let lost = missing(untouched, &shown);
+        compared += shown.len();
+        // Nothing contradicts a wrong offset in the last batch.
+        let is_moved = real.batches.last().is_some_and(hits_offset) && what == "flips";
+        let count = counts.entry(what).or_default();
+        count.0 += 1;
+        if let Some(text) = wrong(&real.records, &shown).filter(|_| !is_moved) {
+            failures.push(format!("round {round}, {what} {ranges:?}: {text}"));
+        }
+        if !lost.is_empty() {
+            count.1 += 1;
+            // A whole batch that lies too early makes those before it look as if they went back, as in `NOT_MET`.
+            if what != "pages swapped" {
+                failures.push(format!(
+                    "round {round}, {what} {ranges:?} of {}: {lost:?} left out",
+                    real.bytes.len()
+                ));
+            }
+        }
+    }
+    println!("{compared} records compared; damage, rounds, rounds with a loss: {counts:?}");
+    assert_eq!(failures, Vec::<String>::new());
+}
+
+#[test]
+fn on_damage_error_gives_the_bytes_before_it_and_then_eio() {
+    for codec in [Compression::None, Compression::Lz4] {
+        let entries = small_log(2, codec);
+        let mut bytes: Vec<u8> = entries.iter().flat_map(|entry| entry.bytes.clone()).collect();
+        let broken = entries[0].bytes.len() + 70;
+        bytes[broken] ^= 0x40;
+        let directory = Directory::default();
+        directory.write_segment(0, &bytes);
+        let fs = shown::open(directory.spec(), Options { on_damage: OnDamage::Error, ..Options::default() });
+        let content = fs.content(0, &fs.resolve("t/0/log").unwrap()).unwrap();
+        let before = b"value 0\nvalue 1\nvalue 2\n";
+        let mut read = Vec::new();
+        fs.read_content(&content, 0, 1 << 20, &mut read).unwrap();
+        assert_eq!(read, before);
+        let error = fs.read_content(&content, before.len() as u64, 1 << 20, &mut Vec::new()).unwrap_err();
+        assert_eq!(error.errno(), libc::EIO, "{error}");
+        // Ranges without the damage are whole.
+        assert_eq!(
+            shown::read(&fs, "t/0/by-offset/4...txt"),
+            b"value 4\nvalue 5\nvalue 6\nvalue 7\nvalue 8\n"
+        );
+        assert_eq!(shown::read(&fs, "t/0/by-offset/..3.txt"), before);
+        assert!(shown::try_read(&fs, "t/0/by-offset/..5.txt").is_err());
+    }
+}
+
+#[test]
+fn from_first_segment_shows_what_lies_below_the_log_start() {
+    let entries = small_log(2, Compression::Gzip);
+    let directory = Directory::default();
+    directory.write_segment(0, &entries.iter().flat_map(|entry| entry.bytes.clone()).collect::<Vec<u8>>());
+    directory.set_log_start(5);
+    let open = |from| shown::open(directory.spec(), Options { from, ..Options::default() });
+    let first = |fs: &Fs| shown::records(&shown::read(fs, "t/0/log.jsonl"))[0].offset;
+    assert_eq!(first(&open(From::LogStart)), 5);
+    assert_eq!(first(&open(From::FirstSegment)), 0);
+    assert!(open(From::LogStart).resolve("t/0/by-offset/4").is_err());
+    assert_eq!(shown::read(&open(From::FirstSegment), "t/0/by-offset/4"), b"value 4");
+}
+
+#[test]
+fn a_wrong_offset_is_found_behind_what_was_there_before() {
+    let entries =
+        [0, 1, 2, 3].map(|n| batches::encode(&Plan::of(vec![record(n)], Compression::None)).remove(0));
+    let mut odd = entries[1].bytes.clone();
+    odd[2] = 0x2d;
+    // The log, then again its second batch with a high offset and its first, and only then what follows.
+    let parts =
+        [&entries[0].bytes, &entries[1].bytes, &odd, &entries[0].bytes, &entries[2].bytes, &entries[3].bytes];
+    let bytes: Vec<u8> = parts.into_iter().flatten().copied().collect();
+    let offsets: Vec<_> =
+        shown_of(&Directory::default(), &bytes).iter().map(|record| record.offset).collect();
+    assert_eq!(offsets, [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_wrong_offset_of_a_compressed_set_costs_that_set_alone() {
+    for magic in [0, 1] {
+        let entries = small_log(magic, Compression::Gzip);
+        let mut bytes: Vec<u8> = entries.iter().flat_map(|entry| entry.bytes.clone()).collect();
+        bytes[0] = 1;
+        let offsets: Vec<_> =
+            shown_of(&Directory::default(), &bytes).iter().map(|record| record.offset).collect();
+        assert_eq!(offsets, [3, 4, 5, 6, 7, 8], "magic {magic}");
+    }
+}
