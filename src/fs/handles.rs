@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::fs::error::FsError;
@@ -43,8 +42,6 @@ pub struct Handle {
     pub node: Arc<Node>,
     /// Its content.
     pub content: Content,
-    /// Where its last read ended; the next one is expected there.
-    pub next: Arc<AtomicU64>,
 }
 
 /// All of them by number.

@@ -10,7 +10,6 @@
 //! | [`attributes`] | type, size, times and access of a node |
 //! | [`handles`] | open files and directories |
 //! | [`measuring`] | sizes that take long, found in the background |
-//! | [`readahead`] | the next block of who reads on, rendered while the kernel copies this one |
 //! | [`tails`] | the window of each `tail` |
 //! | [`options`] | what a user may choose |
 //! | [`error`] | errors and their errno |
@@ -27,7 +26,6 @@ pub mod mounted;
 pub mod names;
 pub mod node;
 pub mod options;
-pub mod readahead;
 pub mod tails;
 pub mod walk;
 

@@ -5,7 +5,6 @@ use std::ffi::OsStr;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -21,7 +20,6 @@ use crate::fs::measuring::{Measurement, Measuring};
 use crate::fs::names::RecordForm;
 use crate::fs::node::{Item, Node, PartitionKey, Records, RecordsKind};
 use crate::fs::options::{Access, From, Isolation, OnDamage, Options, UpTo};
-use crate::fs::readahead::ReadAhead;
 use crate::fs::tails::Tails;
 use crate::log::LogError;
 use crate::log::files::{self as source_files, FileId};
@@ -60,7 +58,6 @@ pub struct Fs {
     handles: Handles,
     tails: Tails,
     measuring: Measuring,
-    read_ahead: ReadAhead,
     selections: Mutex<LruCache<Node, Arc<Selection>>>,
     records: Mutex<LruCache<Node, Arc<RecordContent>>>,
 }
@@ -120,7 +117,6 @@ impl Fs {
             handles: Handles::default(),
             tails: Tails::default(),
             measuring: Measuring::default(),
-            read_ahead: ReadAhead::default(),
             selections: Mutex::new(LruCache::new(kept(KEPT_SELECTIONS))),
             records: Mutex::new(LruCache::new(kept(KEPT_RECORDS))),
             options,
@@ -313,7 +309,7 @@ impl Fs {
         if let Node::Of(key, Item::Records(records @ Records { kind: RecordsKind::Tail, .. })) = &*node {
             self.tails.opened(key, records.start);
         }
-        Ok(self.handles.add(Handle { ino, node, content, next: Arc::default() }))
+        Ok(self.handles.add(Handle { ino, node, content }))
     }
 
     /// Closes a handle.
@@ -386,13 +382,6 @@ impl Fs {
         let handle = self.handles.get(handle)?;
         let mut out = Vec::with_capacity(len);
         self.read_content(&handle.content, at, len, &mut out)?;
-        let next = at + out.len() as u64;
-        let is_sequential = handle.next.swap(next, Ordering::Relaxed) == at;
-        if let (true, false, Content::Selection(selection, _)) =
-            (is_sequential, out.is_empty(), &handle.content)
-        {
-            self.read_ahead.begin(selection, next);
-        }
         Ok(out)
     }
 

@@ -159,7 +159,15 @@ enum Next {
 impl<F: ReadAt> Scanner<F> {
     /// A scanner of the first `len` bytes of `file`.
     pub fn new(file: F, len: u64, start: Start, limits: Limits) -> Self {
-        Self { file, len, window: Window::default(), at: start, limits, in_sets: false, decoder: Decoder::default() }
+        Self {
+            file,
+            len,
+            window: Window::default(),
+            at: start,
+            limits,
+            in_sets: false,
+            decoder: Decoder::default(),
+        }
     }
 
     /// Where the next step begins, and what is expected there.
@@ -246,10 +254,15 @@ impl<F: ReadAt> Scanner<F> {
         }
         let batch = Batch { bytes: self.window.get(position, *len), header: *header };
         // One that can't be decoded is for readers to tell.
-        let Ok(mut records) = batch.records(&mut self.decoder, &self.limits) else { return Span { first: last, records: 1 } };
+        let Ok(mut records) = batch.records(&mut self.decoder, &self.limits) else {
+            return Span { first: last, records: 1 };
+        };
         let Some(Ok(first)) = records.next() else { return Span { first: last, records: 1 } };
         let more = records.take_while(Result::is_ok).count();
-        Span { first: first.offset, records: i64::try_from(more).map_or(i64::MAX, |more| more.saturating_add(1)) }
+        Span {
+            first: first.offset,
+            records: i64::try_from(more).map_or(i64::MAX, |more| more.saturating_add(1)),
+        }
     }
 
     /// A batch at `position` with everything right that it says of itself, and offsets in the range that fits.

@@ -5,6 +5,7 @@
 //! don't cost a reading of all of it.
 
 use std::fs::File;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::format::batch::{Batch, Decoder};
@@ -133,11 +134,13 @@ impl Run {
     /// # Errors
     /// Those of reading; damage is none.
     pub fn extend(&self, env: &Env<'_>, format: Format, goal: Goal) -> Result<(), LogError> {
+        let mut has_worked = false;
         loop {
             let (file, len) = self.segment.open()?;
             if self.is_met(env, format, goal, len) {
                 break;
             }
+            has_worked = true;
             let turn = self.work.lock().unwrap_or_else(PoisonError::into_inner);
             if self.is_met(env, format, goal, len) {
                 break;
@@ -152,7 +155,9 @@ impl Run {
                 env.shared.pace(read);
             }
         }
-        self.save(env);
+        if has_worked {
+            self.save(env);
+        }
         Ok(())
     }
 
@@ -321,23 +326,47 @@ impl Run {
         self.read().layout.blocks.clone()
     }
 
-    /// A block's output, from the cache or rendered.
+    /// Appends the bytes `part` of a block's output to `out`.
+    ///
+    /// A block that is wanted whole is rendered in place. Of others the rest is kept for the next read; a block that was
+    /// read to its end is dropped, so that its memory, which is still in the processor's cache, serves the next one.
     ///
     /// # Errors
     /// [`LogError::Stale`] when the block's bytes are not what they were.
-    pub fn render(&self, env: &Env<'_>, format: Format, placed: &Placed) -> Result<Arc<Vec<u8>>, LogError> {
-        let key = RenderedKey {
-            segment: self.segment.uid,
-            span: placed.block.span(),
-            format,
-            committed: self.committed,
-        };
-        env.shared.rendered(key, || self.render_anew(env, format, placed))
+    pub fn copy(
+        &self,
+        env: &Env<'_>,
+        format: Format,
+        placed: &Placed,
+        part: Range<usize>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), LogError> {
+        let (span, committed) = (placed.block.span(), self.committed);
+        let key = RenderedKey { segment: self.segment.uid, span, format, committed };
+        let len = to_index(placed.end - placed.start);
+        if part == (0..len) && !env.shared.is_rendered(&key) {
+            return self.render(env, format, placed, out);
+        }
+        let block = env.shared.rendered(key, |buffer| self.render(env, format, placed, buffer))?;
+        out.extend_from_slice(block.get(part.clone()).unwrap_or_default());
+        drop(block);
+        if part.end == len {
+            env.shared.finished(&key);
+        }
+        Ok(())
     }
 
-    fn render_anew(&self, env: &Env<'_>, format: Format, placed: &Placed) -> Result<Vec<u8>, LogError> {
-        let len = usize::try_from(placed.end - placed.start).unwrap_or(usize::MAX);
-        let mut out = Vec::with_capacity(len.min(MAX_RESERVED));
+    /// Appends a block's output to `out`.
+    fn render(
+        &self,
+        env: &Env<'_>,
+        format: Format,
+        placed: &Placed,
+        out: &mut Vec<u8>,
+    ) -> Result<(), LogError> {
+        let begun = out.len();
+        let len = to_index(placed.end - placed.start);
+        out.reserve(len.min(MAX_RESERVED));
         if format == Format::Log {
             self.for_each_batch(env, &placed.block, |batch, _| {
                 out.extend_from_slice(batch.bytes);
@@ -345,14 +374,15 @@ impl Run {
             })?;
         } else {
             self.for_each_record(env, &placed.block, |record, _| {
-                env.renderer.render(format, record, &mut out);
+                env.renderer.render(format, record, out);
                 true
             })?;
         }
-        if out.len() != len {
+        if out.len() - begun != len {
+            out.truncate(begun);
             return Err(self.stale());
         }
-        Ok(out)
+        Ok(())
     }
 
     /// Calls `visit` with each visible record of a block, until it says false.
@@ -570,6 +600,10 @@ impl Run {
     fn write(&self) -> std::sync::RwLockWriteGuard<'_, Measured> {
         self.measured.write().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn to_index(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 fn placed(layout: &Layout, format: Format, index: usize) -> Option<Placed> {

@@ -140,33 +140,6 @@ impl Selection {
         })
     }
 
-    /// Has the measured block at byte `at` rendered, and the one after it.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn prefetch(&self, at: u64) -> Result<(), ViewError> {
-        const AHEAD: u64 = 128 * 1024;
-        self.view.with_env(self.committed, |env| {
-            let mut part_start = 0;
-            for index in 0.. {
-                let Some(part) = self.part(env, index)? else { break };
-                let len = self.part_len(env, &part)?;
-                if part_start + len <= at {
-                    part_start += len;
-                    continue;
-                }
-                let at = at - part_start + self.skip(env, &part)?;
-                for at in [at, at + AHEAD] {
-                    if let Some(placed) = part.run.at_output(self.format, at) {
-                        part.run.render(env, self.format, &placed)?;
-                    }
-                }
-                break;
-            }
-            Ok(())
-        })
-    }
-
     /// Reads from byte `at` of a part until `out` has `goal` bytes or the part ends.
     fn read_part(
         &self,
@@ -183,7 +156,11 @@ impl Selection {
             run.extend(env, format, Goal::Byte(at))?;
             let Some(placed) = run.at_output(format, at) else {
                 if self.view.scope.fail_on_damage && run.ends_damaged() && self.goes_on_after(run.reached()) {
-                    return if out.len() > begun { Ok(PartRead::Full) } else { Err(damaged(run, run.segment.below())) };
+                    return if out.len() > begun {
+                        Ok(PartRead::Full)
+                    } else {
+                        Err(damaged(run, run.segment.below()))
+                    };
                 }
                 return Ok(PartRead::Ended);
             };
@@ -198,15 +175,10 @@ impl Selection {
             if at >= end {
                 return Ok(PartRead::Ended);
             }
-            let block = run.render(env, format, &placed)?;
             let from = to_index(at - placed.start);
             let to = to_index(end - placed.start).min(from.saturating_add(goal - out.len()));
-            let bytes = block.get(from..to).unwrap_or_default();
-            if bytes.is_empty() {
-                return Ok(PartRead::Ended);
-            }
-            out.extend_from_slice(bytes);
-            at += bytes.len() as u64;
+            run.copy(env, format, &placed, from..to, out)?;
+            at += (to - from) as u64;
         }
         Ok(PartRead::Full)
     }

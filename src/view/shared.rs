@@ -1,6 +1,5 @@
 //! What all partitions of a mount share: bounded pools and caches.
 
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,8 +12,12 @@ use crate::view::format::{Encodings, Format};
 
 /// Rendered blocks kept, in bytes.
 const RENDERED_BYTES: usize = 32 * 1024 * 1024;
+/// And at most this many of them.
+const RENDERED_BLOCKS: usize = 4096;
 /// Workspaces kept for reuse; more may be in use at once.
 const IDLE_WORKSPACES: usize = 8;
+/// Buffers kept for blocks to come.
+const SPARE_BUFFERS: usize = 16;
 /// A buffer that grew beyond this is given back to the system after use.
 const KEEP_BYTES: usize = 4 * 1024 * 1024;
 
@@ -57,20 +60,35 @@ pub struct RenderedKey {
 /// A block that is rendered, is being rendered, or (`None`) could not be.
 type Slot = Arc<OnceLock<Option<Arc<Vec<u8>>>>>;
 
-/// Rendered blocks by use, and their bytes.
+/// Rendered blocks by use, their bytes, and memory for others.
 #[derive(Debug)]
 struct Rendered {
     blocks: LruCache<RenderedKey, Slot>,
     bytes: usize,
+    spare: Vec<Vec<u8>>,
 }
 
 impl Rendered {
     /// Counts a block of `len` bytes that was added, and drops those that were used longest ago.
     fn account(&mut self, len: usize) {
         self.bytes += len;
-        while self.bytes > RENDERED_BYTES {
+        while self.bytes > RENDERED_BYTES || self.blocks.len() > RENDERED_BLOCKS {
             let Some((_, old)) = self.blocks.pop_lru() else { break };
-            self.bytes -= old.get().and_then(Option::as_ref).map_or(0, |block| block.len());
+            self.dropped(old);
+        }
+    }
+
+    /// Takes the memory of a dropped block back, unless somebody still reads it.
+    fn dropped(&mut self, slot: Slot) {
+        let len = slot.get().and_then(Option::as_ref).map_or(0, |block| block.len());
+        self.bytes = self.bytes.saturating_sub(len);
+        let block = Arc::into_inner(slot).and_then(OnceLock::into_inner).flatten().and_then(Arc::into_inner);
+        if let Some(mut buffer) = block
+            && buffer.capacity() <= KEEP_BYTES
+            && self.spare.len() < SPARE_BUFFERS
+        {
+            buffer.clear();
+            self.spare.push(buffer);
         }
     }
 }
@@ -101,12 +119,11 @@ impl Pace {
 impl Shared {
     /// Pools and caches for one mount.
     pub fn new(encodings: Encodings, sidecars: Option<Sidecars>, max_read_rate: Option<u64>) -> Self {
-        let capacity = NonZeroUsize::new(4096).unwrap_or(NonZeroUsize::MIN);
         Self {
             encodings,
             sidecars,
             pace: max_read_rate.map(Pace::new),
-            rendered: Mutex::new(Rendered { blocks: LruCache::new(capacity), bytes: 0 }),
+            rendered: Mutex::new(Rendered { blocks: LruCache::unbounded(), bytes: 0, spare: Vec::new() }),
             workspaces: Mutex::default(),
         }
     }
@@ -140,37 +157,40 @@ impl Shared {
     pub fn rendered<E>(
         &self,
         key: RenderedKey,
-        render: impl Fn() -> Result<Vec<u8>, E>,
+        render: impl Fn(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<Arc<Vec<u8>>, E> {
-        let slot = {
-            let mut rendered = self.lock_rendered();
-            rendered.blocks.get_or_insert(key, Slot::default).clone()
+        let slot = self.lock_rendered().blocks.get_or_insert(key, Slot::default).clone();
+        let make = || {
+            let mut buffer = self.lock_rendered().spare.pop().unwrap_or_default();
+            render(&mut buffer).map(|()| Arc::new(buffer))
         };
-        let mut made = 0;
-        let mut failed = None;
-        let block = slot.get_or_init(|| match render() {
-            Ok(block) => {
-                made = block.len();
-                Some(Arc::new(block))
+        let mut made = None;
+        let block = slot.get_or_init(|| made.insert(make()).as_ref().ok().cloned());
+        match (made, block) {
+            (Some(Ok(block)), _) => {
+                self.lock_rendered().account(block.len());
+                Ok(block)
             }
-            Err(error) => {
-                failed = Some(error);
-                None
-            }
-        });
-        match (block, failed) {
-            (Some(block), _) => {
-                if made > 0 {
-                    self.lock_rendered().account(made);
-                }
-                Ok(block.clone())
-            }
-            (None, Some(error)) => {
+            (Some(Err(error)), _) => {
                 self.lock_rendered().blocks.pop(&key);
                 Err(error)
             }
+            (None, Some(block)) => Ok(block.clone()),
             // The thread that was making it failed and tells its own caller why.
-            (None, None) => render().map(Arc::new),
+            (None, None) => make(),
+        }
+    }
+
+    /// Whether a block is kept, or being made.
+    pub fn is_rendered(&self, key: &RenderedKey) -> bool {
+        self.lock_rendered().blocks.contains(key)
+    }
+
+    /// Drops a block that was read to its end, and keeps its memory for another.
+    pub fn finished(&self, key: &RenderedKey) {
+        let mut rendered = self.lock_rendered();
+        if let Some(slot) = rendered.blocks.pop(key) {
+            rendered.dropped(slot);
         }
     }
 
