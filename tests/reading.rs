@@ -1,5 +1,7 @@
 //! Every record of every broker's data directory, as Kafka's own consumer read it.
 
+#![allow(clippy::expect_used, reason = "a test that can't go on stops with a panic")]
+
 mod common;
 
 use common::fixtures::{self, ExpectedRecord, Partition, Reading};

@@ -1,5 +1,7 @@
 //! What the README shows is what happens.
 
+#![allow(clippy::expect_used, reason = "a test that can't go on stops with a panic")]
+
 mod common;
 
 use std::path::Path;

@@ -1,5 +1,7 @@
 //! Rules of the code that no compiler checks: the import direction, where unsafe is, module docs, file sizes.
 
+#![allow(clippy::expect_used, reason = "a test that can't go on stops with a panic")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

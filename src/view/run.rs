@@ -5,13 +5,9 @@
 //! don't cost a reading of all of it.
 
 use std::fs::File;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use crate::format::batch::{Batch, Decoder};
-use crate::format::record::Record;
 use crate::log::LogError;
-use crate::log::files;
 use crate::log::scan::{Scanner, Start};
 use crate::log::segment::Segment;
 use crate::units::{Offset, Position};
@@ -19,10 +15,7 @@ use crate::view::env::Env;
 use crate::view::format::Format;
 use crate::view::frontier::Frontier;
 use crate::view::layout::{Block, Building, Layout};
-use crate::view::shared::{RenderedKey, Workspace};
 
-/// The most that is reserved at once for a block's output; a larger one grows.
-const MAX_RESERVED: usize = 64 * 1024 * 1024;
 /// Source bytes measured before others that wait for the run get a turn.
 pub(super) const STEP_BYTES: u64 = 4 * 1024 * 1024;
 
@@ -39,22 +32,13 @@ pub enum Goal {
     End,
 }
 
-/// Which end of a selection a batch lies across.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Edge {
-    /// The start: it belongs to the selection.
-    Start,
-    /// The end: it belongs to the selection too.
-    End,
-}
-
 /// Measured blocks of one segment.
 #[derive(Debug)]
 pub struct Run {
     /// The segment.
     pub segment: Arc<Segment>,
     start: Start,
-    committed: bool,
+    pub(super) committed: bool,
     measured: RwLock<Measured>,
     work: Mutex<()>,
 }
@@ -242,202 +226,12 @@ impl Run {
         }
     }
 
-    /// Bytes of output before `offset`, once a block that reaches it is measured: those of the records below it. Whole
-    /// batches (`.log`) count as `edge` says.
-    ///
-    /// # Errors
-    /// Those of [`Self::for_each_record`].
-    pub fn output_before(
-        &self,
-        env: &Env<'_>,
-        format: Format,
-        offset: Offset,
-        edge: Edge,
-    ) -> Result<u64, LogError> {
-        let Some((placed, _)) = self.at_offset(format, offset) else { return Ok(self.output(format)) };
-        let mut output = placed.start;
-        if placed.block.base() >= offset {
-            return Ok(output);
-        }
-        if format == Format::Log {
-            self.for_each_batch(env, &placed.block, |batch, decoder| {
-                let before = match edge {
-                    Edge::Start => batch.header.last_offset < offset,
-                    Edge::End => self.first_offset(batch, decoder) < offset,
-                };
-                output += if before { batch.bytes.len() as u64 } else { 0 };
-                Ok(before)
-            })?;
-            return Ok(output);
-        }
-        let mut scratch = Vec::new();
-        self.for_each_record(env, &placed.block, |record, _| {
-            let before = record.offset < offset;
-            output += if before { env.renderer.measure(format, record, &mut scratch) } else { 0 };
-            before
-        })?;
-        Ok(output)
-    }
-
-    /// A batch's first offset, which a compressed message set keeps inside.
-    fn first_offset(&self, batch: &Batch<'_>, decoder: &mut Decoder) -> Offset {
-        if let Some(base) = batch.header.base_offset {
-            return base;
-        }
-        let first =
-            batch.records(decoder, &self.segment.limits()).ok().and_then(|mut records| records.next());
-        first.and_then(Result::ok).map_or(batch.header.last_offset, |record| record.offset)
-    }
-
-    /// Records before `offset`, once a block that reaches it is measured.
-    ///
-    /// # Errors
-    /// Those of [`Self::for_each_record`].
-    pub fn records_before(&self, env: &Env<'_>, format: Format, offset: Offset) -> Result<u64, LogError> {
-        let Some((placed, mut records)) = self.at_offset(format, offset) else { return Ok(self.records()) };
-        if placed.block.base() < offset {
-            self.for_each_record(env, &placed.block, |record, _| {
-                let before = record.offset < offset;
-                records += u64::from(before);
-                before
-            })?;
-        }
-        Ok(records)
-    }
-
-    /// The offset of record number `number` of the run, counted from 0, once it is measured.
-    ///
-    /// # Errors
-    /// Those of [`Self::for_each_record`].
-    pub fn offset_of_record(&self, env: &Env<'_>, number: u64) -> Result<Option<Offset>, LogError> {
-        let Some((block, before)) = self.at_record(number) else { return Ok(None) };
-        let mut left = number - before;
-        let mut found = None;
-        self.for_each_record(env, &block, |record, _| {
-            found = (left == 0).then_some(record.offset);
-            left = left.saturating_sub(1);
-            found.is_none()
-        })?;
-        Ok(found)
-    }
-
     /// The blocks measured so far.
     pub fn blocks(&self) -> Vec<Block> {
         self.read().layout.blocks.clone()
     }
 
-    /// Appends the bytes `part` of a block's output to `out`.
-    ///
-    /// A block that is wanted whole is rendered in place. Of others the rest is kept for the next read; a block that was
-    /// read to its end is dropped, so that its memory, which is still in the processor's cache, serves the next one.
-    ///
-    /// # Errors
-    /// [`LogError::Stale`] when the block's bytes are not what they were.
-    pub fn copy(
-        &self,
-        env: &Env<'_>,
-        format: Format,
-        placed: &Placed,
-        part: Range<usize>,
-        out: &mut Vec<u8>,
-    ) -> Result<(), LogError> {
-        let (span, committed) = (placed.block.span(), self.committed);
-        let key = RenderedKey { segment: self.segment.uid, span, format, committed };
-        let len = to_index(placed.end - placed.start);
-        if part == (0..len) && !env.shared.is_rendered(&key) {
-            return self.render(env, format, placed, out);
-        }
-        let block = env.shared.rendered(key, |buffer| self.render(env, format, placed, buffer))?;
-        out.extend_from_slice(block.get(part.clone()).unwrap_or_default());
-        drop(block);
-        if part.end == len {
-            env.shared.finished(&key);
-        }
-        Ok(())
-    }
-
-    /// Appends a block's output to `out`.
-    fn render(
-        &self,
-        env: &Env<'_>,
-        format: Format,
-        placed: &Placed,
-        out: &mut Vec<u8>,
-    ) -> Result<(), LogError> {
-        let begun = out.len();
-        let len = to_index(placed.end - placed.start);
-        out.reserve(len.min(MAX_RESERVED));
-        if format == Format::Log {
-            self.for_each_batch(env, &placed.block, |batch, _| {
-                out.extend_from_slice(batch.bytes);
-                Ok(true)
-            })?;
-        } else {
-            self.for_each_record(env, &placed.block, |record, _| {
-                env.renderer.render(format, record, out);
-                true
-            })?;
-        }
-        if out.len() - begun != len {
-            out.truncate(begun);
-            return Err(self.stale());
-        }
-        Ok(())
-    }
-
-    /// Calls `visit` with each visible record of a block, until it says false.
-    ///
-    /// # Errors
-    /// [`LogError::Stale`] when the block's bytes are not what they were.
-    pub fn for_each_record(
-        &self,
-        env: &Env<'_>,
-        block: &Block,
-        mut visit: impl FnMut(&Record<'_>, &Batch<'_>) -> bool,
-    ) -> Result<(), LogError> {
-        self.for_each_batch(env, block, |batch, decoder| {
-            if !env.is_visible(batch) {
-                return Ok(true);
-            }
-            for record in batch.records(decoder, &self.segment.limits()).map_err(|_| self.stale())? {
-                if !visit(&record.map_err(|_| self.stale())?, batch) {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
-        })
-    }
-
-    /// Calls `visit` with each batch of a block, until it says false.
-    fn for_each_batch(
-        &self,
-        env: &Env<'_>,
-        block: &Block,
-        mut visit: impl FnMut(&Batch<'_>, &mut Decoder) -> Result<bool, LogError>,
-    ) -> Result<(), LogError> {
-        let (file, _) = self.segment.open()?;
-        env.shared.with_workspace(|workspace| {
-            let Workspace { input, decoder, .. } = workspace;
-            let (start, end) = block.span();
-            let len = usize::try_from(end.saturating_sub(start)).map_err(|_| self.stale())?;
-            input.resize(len, 0);
-            let read = files::read_full(&file, input, start).map_err(|error| self.segment.error(error))?;
-            if read < len {
-                return Err(self.stale());
-            }
-            let mut rest = input.as_slice();
-            while !rest.is_empty() {
-                let batch = Batch::parse(rest).map_err(|_| self.stale())?;
-                rest = rest.get(batch.bytes.len()..).unwrap_or_default();
-                if !visit(&batch, decoder)? {
-                    break;
-                }
-            }
-            Ok(())
-        })
-    }
-
-    fn stale(&self) -> LogError {
+    pub(super) fn stale(&self) -> LogError {
         LogError::Stale { path: self.segment.path.clone() }
     }
 
@@ -600,10 +394,6 @@ impl Run {
     fn write(&self) -> std::sync::RwLockWriteGuard<'_, Measured> {
         self.measured.write().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn to_index(bytes: u64) -> usize {
-    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 fn placed(layout: &Layout, format: Format, index: usize) -> Option<Placed> {

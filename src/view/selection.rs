@@ -11,7 +11,8 @@ use crate::units::Offset;
 use crate::view::env::Env;
 use crate::view::format::Format;
 use crate::view::partition_view::{PartitionView, ViewError};
-use crate::view::run::{Edge, Goal, Placed, Run};
+use crate::view::reading::Edge;
+use crate::view::run::{Goal, Placed, Run};
 
 /// The records from one offset on, to another or to the log's end, in one format.
 #[derive(Debug)]
