@@ -7,6 +7,8 @@
 //! | [`node`] | what a name stands for, and its inode number |
 //! | [`inodes`] | the nodes that the kernel knows |
 //! | [`lookup`], [`listing`] | from a directory and a name to a node; what directories list |
+//! | [`mounted`] | the file system: what FUSE asks, answered |
+//! | [`content`], [`files`] | what files contain |
 //! | [`attributes`] | type, size, times and access of a node |
 //! | [`handles`] | open files and directories |
 //! | [`measuring`] | sizes that take long, found in the background |
@@ -15,6 +17,7 @@
 //! | [`error`] | errors and their errno |
 
 pub mod attributes;
+pub mod content;
 pub mod error;
 pub mod files;
 pub mod handles;

@@ -5,31 +5,28 @@ use std::ffi::OsStr;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use lru::LruCache;
 
 use crate::format::batch::Limits;
-use crate::fs::attributes::{Attributes, Owner, access_source, record_time, source_time};
+use crate::fs::attributes::{Attributes, Owner, access_source, source_time};
+use crate::fs::content::RecordContent;
 use crate::fs::error::FsError;
-use crate::fs::files;
 use crate::fs::handles::{Content, Entry, Handle, Handles};
 use crate::fs::inodes::Inodes;
 use crate::fs::measuring::{Measurement, Measuring};
-use crate::fs::names::RecordForm;
 use crate::fs::node::{Item, Node, PartitionKey, Records, RecordsKind};
 use crate::fs::options::{Access, From, Isolation, OnDamage, Options, UpTo};
 use crate::fs::tails::Tails;
 use crate::log::LogError;
-use crate::log::files::{self as source_files, FileId};
+use crate::log::files::FileId;
 use crate::log::partition::Origin;
 use crate::log::sidecar::Sidecars;
 use crate::log::source::{Source, SourceOptions};
 use crate::view::format::{Encodings, Format};
-use crate::view::info;
 use crate::view::partition_view::{CHEAP_BYTES, PartitionView, Scope};
-use crate::view::record_json;
 use crate::view::selection::{Effort, Selection};
 use crate::view::shared::Shared;
 
@@ -37,8 +34,6 @@ use crate::view::shared::Shared;
 const KEPT_SELECTIONS: usize = 1024;
 /// Contents of single records kept between lookup, stat and read.
 const KEPT_RECORDS: usize = 512;
-/// Larger ones are read again.
-const KEPT_RECORD_BYTES: usize = 64 * 1024;
 /// How long the kernel may believe a name: short, since `last-1` and `tail` move.
 const NAME_TTL: Duration = Duration::from_millis(100);
 
@@ -64,15 +59,6 @@ pub struct Fs {
 
 /// A topic and a label in it.
 type PartitionName = (Arc<str>, Arc<str>);
-
-/// The content of a record's file.
-#[derive(Debug)]
-pub struct RecordContent {
-    bytes: Arc<Vec<u8>>,
-    mtime: SystemTime,
-    /// The partition's generation when it was read: after a truncation the offset may have another record.
-    generation: u64,
-}
 
 /// What `stat` can be told.
 #[derive(Debug)]
@@ -339,41 +325,6 @@ impl Fs {
         }
     }
 
-    /// What a node contains.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn content(&self, ino: u64, node: &Node) -> Result<Content, FsError> {
-        Ok(match node {
-            _ if node.is_dir() => Content::Directory(Arc::new(self.list(ino, node)?)),
-            Node::Of(key, Item::Records(records)) => {
-                let selection = self.selection(key, records)?;
-                Content::Selection(selection, self.pin(key, records)?)
-            }
-            Node::Of(_, Item::Record(..)) => Content::Bytes(self.record_content(node)?.bytes.clone()),
-            Node::Of(key, Item::SourceFile(name, id)) => {
-                let path = self.source_path(key, name)?;
-                let file = source_files::open(&path).map_err(|error| LogError::io(&path, "open", error))?;
-                let meta = file.metadata().map_err(|error| LogError::io(&path, "stat", error))?;
-                if FileId::of(&meta) != *id {
-                    return Err(FsError::UnknownHandle);
-                }
-                Content::Source(Arc::new(file))
-            }
-            _ => Content::Bytes(Arc::new(self.small_file(node)?)),
-        })
-    }
-
-    /// Keeps the source of a `by-segment` file readable while that is open, also when a broker deletes it.
-    fn pin(&self, key: &PartitionKey, records: &Records) -> Result<Option<Arc<std::fs::File>>, FsError> {
-        if records.kind != RecordsKind::Segment {
-            return Ok(None);
-        }
-        let segments = self.view(key)?.partition.segments()?;
-        let segment = segments.iter().rev().find(|segment| segment.lower <= records.start);
-        segment.map(|segment| segment.pin().map_err(FsError::from)).transpose()
-    }
-
     /// Reads up to `len` bytes at `at`; fewer only at the end of the file.
     ///
     /// # Errors
@@ -383,36 +334,6 @@ impl Fs {
         let mut out = Vec::with_capacity(len);
         self.read_content(&handle.content, at, len, &mut out)?;
         Ok(out)
-    }
-
-    /// Appends up to `len` bytes at `at` of some content to `out`.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn read_content(
-        &self,
-        content: &Content,
-        at: u64,
-        len: usize,
-        out: &mut Vec<u8>,
-    ) -> Result<(), FsError> {
-        match content {
-            Content::Selection(selection, _) => selection.read(at, len, out)?,
-            Content::Bytes(bytes) => {
-                let from = usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
-                let to = from.saturating_add(len).min(bytes.len());
-                out.extend_from_slice(bytes.get(from..to).unwrap_or_default());
-            }
-            Content::Source(file) => {
-                let begun = out.len();
-                out.resize(begun + len, 0);
-                let read = source_files::read_full(file, out.get_mut(begun..).unwrap_or_default(), at)
-                    .map_err(|source| FsError::Source { path: "segments".to_owned(), source })?;
-                out.truncate(begun + read);
-            }
-            Content::Directory(_) => return Err(FsError::IsADirectory),
-        }
-        Ok(())
     }
 
     /// The entries of an open directory, as they were when it was opened.
@@ -442,52 +363,12 @@ impl Fs {
         Ok(selection)
     }
 
-    /// The content of a single record's file, kept for the stat and read that follow a lookup.
-    ///
-    /// # Errors
-    /// [`FsError::NotFound`] when there is no such record.
-    pub fn record_content(&self, node: &Node) -> Result<Arc<RecordContent>, FsError> {
-        let Node::Of(key, Item::Record(offset, form)) = node else { return Err(FsError::NotFound) };
-        let view = self.view(key)?;
-        view.partition.segments()?;
-        let generation = view.partition.generation();
-        if let Some(content) = lock(&self.records).get(node).filter(|kept| kept.generation == generation) {
-            return Ok(content.clone());
-        }
-        let found = view.record(key.committed, *offset, |record, place| {
-            let bytes = match form {
-                RecordForm::Value => record.value.unwrap_or_default().to_vec(),
-                RecordForm::Key => record.key.unwrap_or_default().to_vec(),
-                RecordForm::Json => record_json::render(&view.partition.name, record, place),
-                RecordForm::Rendered(Format::Log) => place.batch.bytes.to_vec(),
-                RecordForm::Rendered(format) => {
-                    let mut out = Vec::new();
-                    view.renderer().render(*format, record, &mut out);
-                    out
-                }
-            };
-            RecordContent { bytes: Arc::new(bytes), mtime: record_time(record.timestamp), generation }
-        })?;
-        let content = Arc::new(found.ok_or(FsError::NotFound)?);
-        if content.bytes.len() <= KEPT_RECORD_BYTES {
-            lock(&self.records).push(node.clone(), content.clone());
-        }
-        Ok(content)
+    /// Contents of single records that are kept.
+    pub(super) fn records(&self) -> MutexGuard<'_, LruCache<Node, Arc<RecordContent>>> {
+        lock(&self.records)
     }
 
-    /// The files that are made anew at each open.
-    fn small_file(&self, node: &Node) -> Result<Vec<u8>, FsError> {
-        Ok(match node {
-            Node::Readme => files::README.as_bytes().to_vec(),
-            Node::ControlFile(file) => files::control_file(self, *file),
-            Node::Of(_, Item::ByOffsetReadme) => files::BY_OFFSET_README.as_bytes().to_vec(),
-            Node::Of(key, Item::Info { json }) => info::render(&*self.view(key)?, key.committed, *json)?,
-            Node::Of(key, Item::Problems) => self.view(key)?.problems.render(),
-            _ => return Err(FsError::IsADirectory),
-        })
-    }
-
-    fn source_path(&self, key: &PartitionKey, name: &OsStr) -> Result<PathBuf, FsError> {
+    pub(super) fn source_path(&self, key: &PartitionKey, name: &OsStr) -> Result<PathBuf, FsError> {
         Ok(match &self.view(key)?.partition.origin {
             Origin::Directory(directory) => directory.join(name),
             Origin::File(file) => file.with_file_name(name),
@@ -507,6 +388,6 @@ fn open_sidecars(options: &Options) -> Option<Sidecars> {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,7 +6,8 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`source`] | what the user named: data directories, one partition, one segment |
+//! | [`source`] | all topics and partitions of what the user named |
+//! | `roots` | what each part of SOURCE is: a data directory, a partition, a segment |
 //! | [`partition`] | one replica: its segments, bounds and transactions as they are now |
 //! | [`segment`] | one `.log` with its index as a hint |
 //! | [`scan`] | batch after batch, and where reading resumes behind damage |
@@ -18,6 +19,7 @@ pub mod checkpoints;
 pub mod error;
 pub mod files;
 pub mod partition;
+mod roots;
 pub mod scan;
 pub mod segment;
 pub mod sidecar;

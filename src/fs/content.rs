@@ -1,0 +1,141 @@
+//! What files contain: rendered records, single records, source files, and small texts of ours.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::fs::attributes::record_time;
+use crate::fs::error::FsError;
+use crate::fs::files;
+use crate::fs::handles::Content;
+use crate::fs::mounted::Fs;
+use crate::fs::names::RecordForm;
+use crate::fs::node::{Item, Node, PartitionKey, Records, RecordsKind};
+use crate::log::LogError;
+use crate::log::files::{self as source_files, FileId};
+use crate::view::format::Format;
+use crate::view::info;
+use crate::view::record_json;
+
+/// Contents of records that are larger are read again at each use.
+const KEPT_RECORD_BYTES: usize = 64 * 1024;
+
+/// The content of a record's file.
+#[derive(Debug)]
+pub struct RecordContent {
+    pub(super) bytes: Arc<Vec<u8>>,
+    pub(super) mtime: SystemTime,
+    /// The partition's generation when it was read: after a truncation the offset may have another record.
+    generation: u64,
+}
+
+impl Fs {
+    /// What a node contains.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn content(&self, ino: u64, node: &Node) -> Result<Content, FsError> {
+        Ok(match node {
+            _ if node.is_dir() => Content::Directory(Arc::new(self.list(ino, node)?)),
+            Node::Of(key, Item::Records(records)) => {
+                let selection = self.selection(key, records)?;
+                Content::Selection(selection, self.pin(key, records)?)
+            }
+            Node::Of(_, Item::Record(..)) => Content::Bytes(self.record_content(node)?.bytes.clone()),
+            Node::Of(key, Item::SourceFile(name, id)) => {
+                let path = self.source_path(key, name)?;
+                let file = source_files::open(&path).map_err(|error| LogError::io(&path, "open", error))?;
+                let meta = file.metadata().map_err(|error| LogError::io(&path, "stat", error))?;
+                if FileId::of(&meta) != *id {
+                    return Err(FsError::UnknownHandle);
+                }
+                Content::Source(Arc::new(file))
+            }
+            _ => Content::Bytes(Arc::new(self.small_file(node)?)),
+        })
+    }
+
+    /// Keeps the source of a `by-segment` file readable while that is open, also when a broker deletes it.
+    fn pin(&self, key: &PartitionKey, records: &Records) -> Result<Option<Arc<std::fs::File>>, FsError> {
+        if records.kind != RecordsKind::Segment {
+            return Ok(None);
+        }
+        let segments = self.view(key)?.partition.segments()?;
+        let segment = segments.iter().rev().find(|segment| segment.lower <= records.start);
+        segment.map(|segment| segment.pin().map_err(FsError::from)).transpose()
+    }
+
+    /// Appends up to `len` bytes at `at` of some content to `out`.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn read_content(
+        &self,
+        content: &Content,
+        at: u64,
+        len: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), FsError> {
+        match content {
+            Content::Selection(selection, _) => selection.read(at, len, out)?,
+            Content::Bytes(bytes) => {
+                let from = usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
+                let to = from.saturating_add(len).min(bytes.len());
+                out.extend_from_slice(bytes.get(from..to).unwrap_or_default());
+            }
+            Content::Source(file) => {
+                let begun = out.len();
+                out.resize(begun + len, 0);
+                let read = source_files::read_full(file, out.get_mut(begun..).unwrap_or_default(), at)
+                    .map_err(|source| FsError::Source { path: "segments".to_owned(), source })?;
+                out.truncate(begun + read);
+            }
+            Content::Directory(_) => return Err(FsError::IsADirectory),
+        }
+        Ok(())
+    }
+
+    /// The content of a single record's file, kept for the stat and read that follow a lookup.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] when there is no such record.
+    pub fn record_content(&self, node: &Node) -> Result<Arc<RecordContent>, FsError> {
+        let Node::Of(key, Item::Record(offset, form)) = node else { return Err(FsError::NotFound) };
+        let view = self.view(key)?;
+        view.partition.segments()?;
+        let generation = view.partition.generation();
+        if let Some(content) = self.records().get(node).filter(|kept| kept.generation == generation) {
+            return Ok(content.clone());
+        }
+        let found = view.record(key.committed, *offset, |record, place| {
+            let bytes = match form {
+                RecordForm::Value => record.value.unwrap_or_default().to_vec(),
+                RecordForm::Key => record.key.unwrap_or_default().to_vec(),
+                RecordForm::Json => record_json::render(&view.partition.name, record, place),
+                RecordForm::Rendered(Format::Log) => place.batch.bytes.to_vec(),
+                RecordForm::Rendered(format) => {
+                    let mut out = Vec::new();
+                    view.renderer().render(*format, record, &mut out);
+                    out
+                }
+            };
+            RecordContent { bytes: Arc::new(bytes), mtime: record_time(record.timestamp), generation }
+        })?;
+        let content = Arc::new(found.ok_or(FsError::NotFound)?);
+        if content.bytes.len() <= KEPT_RECORD_BYTES {
+            self.records().push(node.clone(), content.clone());
+        }
+        Ok(content)
+    }
+
+    /// The files that are made anew at each open.
+    pub(super) fn small_file(&self, node: &Node) -> Result<Vec<u8>, FsError> {
+        Ok(match node {
+            Node::Readme => files::README.as_bytes().to_vec(),
+            Node::ControlFile(file) => files::control_file(self, *file),
+            Node::Of(_, Item::ByOffsetReadme) => files::BY_OFFSET_README.as_bytes().to_vec(),
+            Node::Of(key, Item::Info { json }) => info::render(&*self.view(key)?, key.committed, *json)?,
+            Node::Of(key, Item::Problems) => self.view(key)?.problems.render(),
+            _ => return Err(FsError::IsADirectory),
+        })
+    }
+}

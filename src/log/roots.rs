@@ -1,0 +1,257 @@
+//! What each part of SOURCE is, and why some are none.
+//!
+//! | SOURCE | is |
+//! |---|---|
+//! | `DIR` | a data directory, one entry of `log.dirs` |
+//! | `DIR,DIR,..` | several of them (JBOD) |
+//! | `FILE.properties` | a broker's configuration, whose `log.dirs` (or `log.dir`) is used |
+//! | `TOPIC-N/` | one partition directory |
+//! | `TOPIC-N/00000000000000000000.log` | one segment |
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::format::names::{self, Kind, PartitionDir};
+use crate::format::properties::Properties;
+use crate::log::LogError;
+use crate::log::checkpoints::CheckpointFile;
+use crate::log::files::{self, FileId, FilePool};
+use crate::log::partition::{Bounds, Origin, Partition};
+use crate::log::segment::base_of_name;
+use crate::log::source::SourceOptions;
+use crate::units::TopicPartition;
+
+/// The largest properties file that is read.
+pub(super) const MAX_PROPERTIES_BYTES: u64 = 1024 * 1024;
+
+/// One thing that SOURCE named.
+#[derive(Debug)]
+pub(super) enum Root {
+    DataDirectory { path: PathBuf, bounds: Bounds },
+    Single(Arc<Partition>),
+}
+
+impl Root {
+    pub(super) fn open(
+        path: PathBuf,
+        several: bool,
+        pool: &Arc<FilePool>,
+        options: SourceOptions,
+    ) -> Result<Self, LogError> {
+        let meta = std::fs::metadata(&path).map_err(|source| not_openable(&path, &source))?;
+        if meta.is_file() {
+            return open_segment(path, pool, options);
+        }
+        if !meta.is_dir() {
+            return Err(not_a_source(&path, "neither a directory nor a file"));
+        }
+        let listing = Listing::of(&path)?;
+        if listing.segments > 0 && listing.partitions == 0 {
+            if several {
+                return Err(not_a_source(
+                    &path,
+                    "a partition directory can't be one of several; name it alone",
+                ));
+            }
+            check_not_text(&path, &listing)?;
+            return Ok(Self::Single(Arc::new(single(Origin::Directory(path.clone()), &path, pool, options))));
+        }
+        listing.check_data_directory(&path)?;
+        let checkpoint = |name: &str| Some(Arc::new(CheckpointFile::new(path.join(name))));
+        let bounds = Bounds {
+            log_start: checkpoint(names::LOG_STARTS),
+            high_watermark: checkpoint(names::HIGH_WATERMARKS),
+        };
+        Ok(Self::DataDirectory { path, bounds })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::DataDirectory { path, .. } => path,
+            Self::Single(partition) => partition.origin.path(),
+        }
+    }
+
+    pub(super) fn state(&self) -> Option<(FileId, SystemTime)> {
+        let meta = std::fs::metadata(self.path()).ok()?;
+        let time = if meta.is_dir() { meta.modified().ok()? } else { SystemTime::UNIX_EPOCH };
+        Some((FileId::of(&meta), time))
+    }
+}
+
+/// What is in a directory, counted to tell what it is.
+#[derive(Debug, Default)]
+struct Listing {
+    segments: u64,
+    partitions: u64,
+    logs: u64,
+    broker_files: u64,
+    others: u64,
+    first_segment: Option<PathBuf>,
+}
+
+impl Listing {
+    fn of(path: &Path) -> Result<Self, LogError> {
+        let mut listing = Self::default();
+        let entries = std::fs::read_dir(path).map_err(|source| not_openable(path, &source))?;
+        for entry in entries.flatten() {
+            let file = entry.path();
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if base_of_name(&file).is_some() {
+                listing.segments += 1;
+                listing.first_segment = listing.first_segment.filter(|first| *first < file).or(Some(file));
+            } else if PartitionDir::parse(&name).is_some() && file.is_dir() {
+                listing.partitions += 1;
+            } else if name.ends_with(".log") {
+                listing.logs += 1;
+            } else if is_broker_file(&name) {
+                listing.broker_files += 1;
+            } else {
+                listing.others += 1;
+            }
+        }
+        Ok(listing)
+    }
+
+    fn check_data_directory(&self, path: &Path) -> Result<(), LogError> {
+        if self.partitions > 0 || self.broker_files > 0 {
+            return Ok(());
+        }
+        let reason = if self.logs > 0 {
+            "holds .log files, but none with a segment's name (20 digits) and no TOPIC-N directories: \
+             this is no Kafka data directory"
+        } else if self.others > 0 {
+            "holds no TOPIC-N directories and no segments: this is no Kafka data directory"
+        } else {
+            "is empty: name a Kafka data directory, a TOPIC-N directory, a segment file or a server.properties"
+        };
+        Err(not_a_source(path, reason))
+    }
+}
+
+/// A partition or segment that was named by itself: what it is called is guessed from its names.
+fn single(origin: Origin, directory: &Path, pool: &Arc<FilePool>, options: SourceOptions) -> Partition {
+    let real = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
+    let dir_name = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let dir = PartitionDir::parse(&dir_name).unwrap_or_else(|| PartitionDir {
+        partition: TopicPartition { topic: safe_topic(&dir_name), partition: 0 },
+        kind: Kind::Current,
+    });
+    let mut bounds = Bounds::default();
+    if let (Kind::Current, Some(parent)) = (&dir.kind, real.parent()) {
+        // The directory around it may be the data directory that it lives in.
+        let start = parent.join(names::LOG_STARTS);
+        bounds.log_start = start.is_file().then(|| Arc::new(CheckpointFile::new(start)));
+        let mark = parent.join(names::HIGH_WATERMARKS);
+        bounds.high_watermark = mark.is_file().then(|| Arc::new(CheckpointFile::new(mark)));
+    }
+    let label = label_of(&dir);
+    Partition::new(dir.partition, label, origin, bounds, pool.clone(), options.limits)
+}
+
+fn open_segment(path: PathBuf, pool: &Arc<FilePool>, options: SourceOptions) -> Result<Root, LogError> {
+    let head = files::open(&path).and_then(|file| {
+        let mut bytes = [0; 64];
+        let read = files::read_full(&file, &mut bytes, 0)?;
+        Ok(bytes[..read].to_vec())
+    });
+    let head = head.map_err(|source| not_openable(&path, &source))?;
+    if path.extension().is_none_or(|extension| extension != "log") {
+        return Err(not_a_source(&path, "a file as SOURCE is a segment (.log) or a server.properties"));
+    }
+    if looks_like_text(&head) {
+        return Err(not_a_source(&path, "this is a text file, no Kafka segment"));
+    }
+    let directory = path.parent().unwrap_or(Path::new(".")).to_owned();
+    let directory = if directory.as_os_str().is_empty() { PathBuf::from(".") } else { directory };
+    Ok(Root::Single(Arc::new(single(Origin::File(path), &directory, pool, options))))
+}
+
+/// Refuses a directory whose first segment is a text file.
+fn check_not_text(path: &Path, listing: &Listing) -> Result<(), LogError> {
+    let Some(first) = &listing.first_segment else { return Ok(()) };
+    let mut head = [0; 64];
+    let read = files::open(first).and_then(|file| files::read_full(&file, &mut head, 0)).unwrap_or(0);
+    if looks_like_text(&head[..read]) {
+        return Err(not_a_source(path, "its .log files are text, no Kafka segments"));
+    }
+    Ok(())
+}
+
+/// Whether a name is that of a file that brokers keep beside their partitions.
+fn is_broker_file(name: &str) -> bool {
+    [
+        names::META_PROPERTIES,
+        names::CLEAN_SHUTDOWN,
+        names::RECOVERY_POINTS,
+        names::HIGH_WATERMARKS,
+        names::LOG_STARTS,
+        names::CLEANER_OFFSETS,
+        names::BOOTSTRAP_CHECKPOINT,
+    ]
+    .contains(&name)
+}
+
+/// Whether these first bytes can't be a segment's: an offset that is printable has eight printable bytes.
+fn looks_like_text(head: &[u8]) -> bool {
+    head.len() >= 8 && head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
+}
+
+/// The parts of SOURCE between its commas; a path that exists as written is one part.
+pub(super) fn split_spec(spec: &str) -> Vec<String> {
+    if Path::new(spec).exists() {
+        return vec![spec.to_owned()];
+    }
+    spec.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+/// Adds what `part` stands for: itself, or the `log.dirs` of a properties file.
+pub(super) fn expand(part: &str, paths: &mut Vec<PathBuf>) -> Result<(), LogError> {
+    let path = Path::new(part);
+    if !(path.extension().is_some_and(|extension| extension == "properties") && path.is_file()) {
+        paths.push(path.to_owned());
+        return Ok(());
+    }
+    let bytes =
+        files::read_small(path, MAX_PROPERTIES_BYTES).map_err(|source| not_openable(path, &source))?;
+    let properties = Properties::parse(&bytes).map_err(|error| not_a_source(path, &error.to_string()))?;
+    let Some(dirs) = properties.get("log.dirs").or_else(|| properties.get("log.dir")) else {
+        return Err(not_a_source(path, "names neither log.dirs nor log.dir"));
+    };
+    paths.extend(dirs.split(',').map(str::trim).filter(|dir| !dir.is_empty()).map(PathBuf::from));
+    Ok(())
+}
+
+fn safe_topic(name: &str) -> String {
+    let safe: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
+    if safe.is_empty() || safe == "." || safe == ".." { "segment".to_owned() } else { safe }
+}
+
+pub(super) fn not_a_source(path: &Path, reason: &str) -> LogError {
+    LogError::NotASource { path: path.to_owned(), reason: reason.to_owned() }
+}
+
+fn not_openable(path: &Path, source: &std::io::Error) -> LogError {
+    let reason = match source.kind() {
+        std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+        std::io::ErrorKind::PermissionDenied => {
+            "permission denied: mount as the broker's user or as root, or give this user read access"
+                .to_owned()
+        }
+        _ => source.to_string(),
+    };
+    LogError::NotASource { path: path.to_owned(), reason }
+}
+
+pub(super) fn label_of(dir: &PartitionDir) -> String {
+    let number = dir.partition.partition;
+    match &dir.kind {
+        Kind::Current => number.to_string(),
+        Kind::Delete { .. } => format!("{number}.delete"),
+        Kind::Future { .. } => format!("{number}.future"),
+        Kind::Stray { .. } => format!("{number}.stray"),
+    }
+}
