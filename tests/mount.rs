@@ -19,18 +19,8 @@ use topicfs::fs::options::{Isolation, Options};
 /// Mounts in use at the same time.
 const WORKERS: usize = 4;
 
-fn as_shown(expected: &ExpectedRecord) -> ShownRecord {
-    ShownRecord {
-        offset: expected.offset,
-        timestamp: expected.timestamp,
-        key: expected.key.clone(),
-        value: expected.value.clone(),
-        headers: expected.headers.clone(),
-    }
-}
-
 fn assert_same(what: &Path, expected: &[ExpectedRecord], jsonl: &[u8]) {
-    let expected: Vec<_> = expected.iter().map(as_shown).collect();
+    let expected: Vec<_> = expected.iter().map(ShownRecord::from).collect();
     let shown = shown::records(jsonl);
     if let Some((expected, shown)) = expected.iter().zip(&shown).find(|(expected, shown)| expected != shown) {
         panic!("{}: {shown:?} instead of {expected:?}", what.display());
@@ -200,7 +190,7 @@ fn records_are_their_values(mounted: &Mounted, fs: &Fs, partition: &Partition) {
         let key = record.key.clone().unwrap_or_default();
         assert!(mounted::read(&by_offset.join(format!("{offset}.key"))) == key, "{offset}.key");
         let line = mounted::read(&by_offset.join(format!("{offset}.jsonl")));
-        assert_eq!(shown::records(&line), [as_shown(record)]);
+        assert_eq!(shown::records(&line), [ShownRecord::from(record)]);
         assert_as_without_a_mount(mounted, fs, &format!("{path}/{offset}.json"));
     }
     assert!(mounted::read(&by_offset.join("last-1")) == last.value.clone().unwrap_or_default());

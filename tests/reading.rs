@@ -5,19 +5,10 @@
 mod common;
 
 use common::fixtures::{self, ExpectedRecord, Partition, Reading};
+use common::mounted::topicfs;
 use common::shown::{self, ShownRecord};
 use topicfs::fs::Fs;
 use topicfs::fs::options::{Isolation, Options};
-
-fn as_shown(expected: &ExpectedRecord) -> ShownRecord {
-    ShownRecord {
-        offset: expected.offset,
-        timestamp: expected.timestamp,
-        key: expected.key.clone(),
-        value: expected.value.clone(),
-        headers: expected.headers.clone(),
-    }
-}
 
 /// Calls `check` with each partition of each case whose data is what its consumer read, and the source around it.
 fn for_each_partition(options: &Options, mut check: impl FnMut(&Fs, &str, &Partition)) -> usize {
@@ -40,10 +31,10 @@ fn for_each_partition(options: &Options, mut check: impl FnMut(&Fs, &str, &Parti
 
 fn assert_same(what: &str, expected: &[ExpectedRecord], shown: &[ShownRecord]) {
     for (expected, shown) in expected.iter().zip(shown) {
-        assert_eq!(&as_shown(expected), shown, "{what}");
+        assert_eq!(&ShownRecord::from(expected), shown, "{what}");
     }
     let offsets = |records: &[ShownRecord]| records.iter().map(|record| record.offset).collect::<Vec<_>>();
-    let expected: Vec<_> = expected.iter().map(as_shown).collect();
+    let expected: Vec<_> = expected.iter().map(ShownRecord::from).collect();
     assert_eq!(offsets(&expected), offsets(shown), "{what}");
 }
 
@@ -125,4 +116,28 @@ fn segments_are_the_files_and_their_renderings_make_up_the_log() {
             assert_eq!(shown::read(fs, &format!("{path}/segments/{name}")), file, "{path}/segments/{name}");
         }
     });
+}
+
+#[test]
+fn topicfs_cat_prints_what_the_engine_reads() {
+    for case in fixtures::cases() {
+        for data in case.data_dirs() {
+            let partitions = case.partitions();
+            let here: Vec<_> =
+                partitions.iter().filter(|partition| partition.dir.starts_with(&data)).collect();
+            let listed = |partition: &&&Partition| {
+                matches!(partition.reading, Reading::AsOnDisk | Reading::AboveLogStart(_))
+            };
+            let paths: Vec<_> =
+                here.iter().filter(listed).map(|p| format!("{}/{}/log.jsonl", p.topic, p.number)).collect();
+            if paths.is_empty() {
+                continue;
+            }
+            let fs = shown::open(data.to_str().expect("UTF-8"), Options::default());
+            let expected: Vec<u8> = paths.iter().flat_map(|path| shown::read(&fs, path)).collect();
+            let printed = topicfs().arg("cat").arg(&data).args(&paths).output().expect("topicfs runs");
+            assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
+            assert!(printed.stdout == expected, "{}", data.display());
+        }
+    }
 }

@@ -12,6 +12,9 @@ use lru::LruCache;
 
 use crate::log::{LogError, sys};
 
+/// A directory whose time is younger than this may have changed since without a change of its time.
+pub(crate) const TIME_GRAIN: Duration = Duration::from_millis(20);
+
 /// Positioned reads; files, and faulty files in tests.
 pub trait ReadAt {
     /// Reads up to `buffer.len()` bytes at `position`; 0 at the end.

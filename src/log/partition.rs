@@ -10,10 +10,9 @@ use std::time::{Instant, SystemTime};
 use crate::format::batch::{Batch, Limits};
 use crate::log::LogError;
 use crate::log::checkpoints::CheckpointFile;
-use crate::log::files::{FileId, FilePool};
+use crate::log::files::{FileId, FilePool, TIME_GRAIN};
 use crate::log::scan::Step;
 use crate::log::segment::{Segment, SegmentFile, base_of_name};
-use crate::log::source::TIME_GRAIN;
 use crate::units::{Offset, Position, TopicPartition};
 
 /// Where the bounds of a partition's offsets are kept.

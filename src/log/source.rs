@@ -11,15 +11,12 @@ use crate::format::batch::Limits;
 use crate::format::names::{self, Kind, PartitionDir};
 use crate::format::properties::Properties;
 use crate::log::LogError;
-use crate::log::files::{self, FileId, FilePool};
+use crate::log::files::{self, FileId, FilePool, TIME_GRAIN};
 use crate::log::partition::{Bounds, Origin, Partition};
 use crate::log::roots::{MAX_PROPERTIES_BYTES, Root, expand, label_of, not_a_source, split_spec};
 
 /// Descriptors kept open at most.
 const OPEN_FILES: usize = 256;
-
-/// A directory whose time is younger than this may have changed since without a change of its time.
-pub(crate) const TIME_GRAIN: Duration = Duration::from_millis(20);
 
 /// A source: data directories, a partition or a segment.
 #[derive(Debug)]

@@ -6,6 +6,8 @@ use serde_json::Value;
 use topicfs::fs::Fs;
 use topicfs::fs::options::Options;
 
+use super::fixtures::ExpectedRecord;
+
 /// A record as a line of `.jsonl` has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownRecord {
@@ -15,6 +17,13 @@ pub struct ShownRecord {
     pub key: Option<Vec<u8>>,
     pub value: Option<Vec<u8>>,
     pub headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+impl From<&ExpectedRecord> for ShownRecord {
+    fn from(expected: &ExpectedRecord) -> Self {
+        let ExpectedRecord { offset, timestamp, key, value, headers, .. } = expected.clone();
+        Self { offset, timestamp, key, value, headers }
+    }
 }
 
 /// Reads the lines of a `.jsonl`, each of which must be one JSON object.
