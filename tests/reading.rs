@@ -141,3 +141,19 @@ fn topicfs_cat_prints_what_the_engine_reads() {
         }
     }
 }
+
+#[test]
+fn a_name_that_is_no_offset_is_told_what_would_be() {
+    let data = fixtures::case("4.4.0", "segments").data();
+    let run = |path: &str| topicfs().arg("cat").arg(&data).arg(path).output().expect("topicfs runs");
+    let wrong = run("seg-size/0/by-offset/12x..");
+    assert_eq!(wrong.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    for part in ["seg-size/0/by-offset/12x..", "12345", "last-N", "A..B", ".jsonl"] {
+        assert!(said.contains(part), "{said}");
+    }
+    let absent = run("seg-size/0/by-offset/999999");
+    assert_eq!((absent.status.code(), absent.stdout.as_slice()), (Some(1), &b""[..]));
+    assert!(run("seg-size/0/by-offset/[R]*.txt").status.success());
+}

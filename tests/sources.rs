@@ -103,6 +103,16 @@ fn a_directory_of_something_else() {
 }
 
 #[test]
+fn directories_that_only_have_names_like_partitions() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["dbus-1", "polkit-1"] {
+        std::fs::create_dir(dir.path().join(name)).unwrap();
+        std::fs::write(dir.path().join(name).join("system.conf"), "x").unwrap();
+    }
+    assert_says(&refusal(dir.path()), dir.path(), "no Kafka data directory");
+}
+
+#[test]
 fn files_of_other_kinds() {
     let dir = tempfile::tempdir().unwrap();
     for (name, bytes) in

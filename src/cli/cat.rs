@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use super::args::CatArgs;
+use super::complain;
 use super::mount::open;
-use super::{FOUND_WRONG, complain};
 use crate::config::Caller;
 use crate::fs::walk::ReadError;
 
@@ -21,14 +21,14 @@ pub fn run(args: &CatArgs) -> anyhow::Result<ExitCode> {
         let found = match fs.expand(pattern) {
             Ok(found) => found,
             Err(error) => {
-                code = complain(pattern, &error, FOUND_WRONG);
+                code = complain(pattern, &error);
                 continue;
             }
         };
         for file in found {
             match fs.read_whole(&file.node, |piece| out.write_all(piece)) {
                 Ok(()) => {}
-                Err(ReadError::Fs(error)) => code = complain(&file.path, &error, FOUND_WRONG),
+                Err(ReadError::Fs(error)) => code = complain(&file.path, &error),
                 Err(ReadError::Write(error)) => {
                     return Err(anyhow::Error::new(error).context("standard output"));
                 }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::args::IndexArgs;
+use super::complain;
 use super::mount::open;
-use super::{FOUND_WRONG, complain};
 use crate::config::Caller;
 use crate::fs::{Fs, FsError, Node};
 use crate::view::selection::Effort;
@@ -47,7 +47,7 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
     bar.finish_and_clear();
     let mut code = ExitCode::SUCCESS;
     for (path, error) in failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
-        code = complain(&path, &error, FOUND_WRONG);
+        code = complain(&path, &error);
     }
     println!("{} partitions, {bytes} bytes measured", partitions.len());
     Ok(code)

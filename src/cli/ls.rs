@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use super::args::LsArgs;
+use super::complain;
 use super::mount::open;
-use super::{FOUND_WRONG, complain};
 use crate::config::Caller;
 use crate::fs::attributes::Attributes;
 use crate::fs::walk::Found;
@@ -31,13 +31,13 @@ pub fn run(args: &LsArgs) -> anyhow::Result<ExitCode> {
                 directories.extend(dirs);
                 files.extend(others);
             }
-            Err(error) => code = complain(pattern, &error, FOUND_WRONG),
+            Err(error) => code = complain(pattern, &error),
         }
     }
     for file in &files {
         match line(&fs, &file.path, file, args.long) {
             Ok(line) => out.write_all(line.as_bytes())?,
-            Err(error) => code = complain(&file.path, &error, FOUND_WRONG),
+            Err(error) => code = complain(&file.path, &error),
         }
     }
     let titled = directories.len() > 1 || !files.is_empty();
@@ -48,7 +48,7 @@ pub fn run(args: &LsArgs) -> anyhow::Result<ExitCode> {
         }
         match listing(&fs, directory, args.long) {
             Ok(text) => out.write_all(text.as_bytes())?,
-            Err(error) => code = complain(&directory.path, &error, FOUND_WRONG),
+            Err(error) => code = complain(&directory.path, &error),
         }
     }
     Ok(code)

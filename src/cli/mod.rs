@@ -28,6 +28,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
+use crate::fs::FsError;
 use crate::mount::sys::{self, ClosedPipe};
 use args::{Command, HelperArgs, TopicFs};
 
@@ -92,9 +93,9 @@ fn fail(text: &str) -> ExitCode {
 }
 
 /// Says why a path was left out, and goes on; the exit code that the command ends with.
-fn complain(path: &str, error: &dyn std::error::Error, code: u8) -> ExitCode {
+fn complain(path: &str, error: &FsError) -> ExitCode {
     eprintln!("topicfs: {path}: {error}");
-    ExitCode::from(code)
+    ExitCode::from(if matches!(error, FsError::BadName { .. }) { COULD_NOT_RUN } else { FOUND_WRONG })
 }
 
 /// Prints help and versions as clap makes them, and its errors on one line.

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::args::TailArgs;
+use super::complain;
 use super::mount::open;
-use super::{FOUND_WRONG, complain};
 use crate::config::Caller;
 use crate::fs::handles::Content;
 use crate::fs::walk::Found;
@@ -30,7 +30,7 @@ pub fn run(args: &TailArgs) -> anyhow::Result<ExitCode> {
     for pattern in &args.paths {
         match fs.expand(pattern) {
             Ok(found) => files.extend(found),
-            Err(error) => code = complain(pattern, &error, FOUND_WRONG),
+            Err(error) => code = complain(pattern, &error),
         }
     }
     let mut followed = Vec::new();
@@ -44,7 +44,7 @@ pub fn run(args: &TailArgs) -> anyhow::Result<ExitCode> {
                 let end = copy(&fs, &content, start, &mut out)?;
                 followed.push((file, content, end));
             }
-            Err(error) => code = complain(&file.path, &error, FOUND_WRONG),
+            Err(error) => code = complain(&file.path, &error),
         }
     }
     out.flush()?;

@@ -11,6 +11,15 @@ pub enum FsError {
     /// There is nothing of that name.
     #[error("no such file or directory")]
     NotFound,
+    /// The name is none by the grammar of `by-offset`.
+    #[error(
+        "{name:?} is no name here: use an offset (12345), last-N or a range (A..B, A.., ..B, A..+N), alone or with \
+         .txt, .jsonl, .tsv or .log; one record also with .key or .json"
+    )]
+    BadName {
+        /// The name.
+        name: String,
+    },
     /// A file was used as a directory.
     #[error("not a directory")]
     NotADirectory,
@@ -49,7 +58,7 @@ impl FsError {
     /// The errno that a caller of the system call gets.
     pub fn errno(&self) -> i32 {
         match self {
-            Self::NotFound => libc::ENOENT,
+            Self::NotFound | Self::BadName { .. } => libc::ENOENT,
             Self::NotADirectory => libc::ENOTDIR,
             Self::IsADirectory => libc::EISDIR,
             Self::UnknownHandle | Self::View(ViewError::Log(LogError::Stale { .. })) => libc::ESTALE,
@@ -66,6 +75,7 @@ impl FsError {
     pub const fn level(&self) -> tracing::Level {
         match self {
             Self::NotFound
+            | Self::BadName { .. }
             | Self::NotADirectory
             | Self::IsADirectory
             | Self::NoAttribute

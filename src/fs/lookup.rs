@@ -102,7 +102,7 @@ impl Fs {
             return Ok(Node::Of(key.clone(), Item::ByOffsetReadme));
         }
         let view = self.view(key)?;
-        let item = match ByOffset::parse(name).ok_or(FsError::NotFound)? {
+        let item = match ByOffset::parse(name).ok_or_else(|| FsError::BadName { name: name.to_owned() })? {
             ByOffset::Record(place, form) => self.record(key, &view, place, form)?,
             ByOffset::Range { from, to, format } => range(key, &view, from, to, format)?,
         };

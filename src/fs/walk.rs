@@ -51,12 +51,13 @@ impl Fs {
                 return Ok(());
             }
             Err(FsError::NotFound | FsError::NotADirectory) => {}
+            Err(FsError::BadName { .. }) if is_pattern(component) => {}
             Err(error) => return Err(error),
         }
         let Some(matcher) = globset::GlobBuilder::new(component).literal_separator(true).build().ok() else {
             return Ok(());
         };
-        if !component.contains(['*', '?', '[', '{']) || !at.node.is_dir() {
+        if !is_pattern(component) || !at.node.is_dir() {
             return Ok(());
         }
         let matcher = matcher.compile_matcher();
@@ -121,6 +122,10 @@ pub enum ReadError {
     /// It can't be written.
     #[error("{0}")]
     Write(std::io::Error),
+}
+
+fn is_pattern(component: &str) -> bool {
+    component.contains(['*', '?', '[', '{'])
 }
 
 fn components(path: &str) -> impl Iterator<Item = &str> {

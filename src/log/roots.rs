@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::format::names::{self, Kind, PartitionDir};
+use crate::format::names::{self, Kind, PartitionDir, SegmentFile};
 use crate::format::properties::Properties;
 use crate::log::LogError;
 use crate::log::checkpoints::CheckpointFile;
@@ -102,7 +102,7 @@ impl Listing {
             if base_of_name(&file).is_some() {
                 listing.segments += 1;
                 listing.first_segment = listing.first_segment.filter(|first| *first < file).or(Some(file));
-            } else if PartitionDir::parse(&name).is_some() && file.is_dir() {
+            } else if PartitionDir::parse(&name).is_some() && holds_log(&file) {
                 listing.partitions += 1;
             } else if name.ends_with(".log") {
                 listing.logs += 1;
@@ -178,6 +178,16 @@ fn check_not_text(path: &Path, listing: &Listing) -> Result<(), LogError> {
         return Err(not_a_source(path, "its .log files are text, no Kafka segments"));
     }
     Ok(())
+}
+
+/// Whether a directory has something of a partition in it; other directories too may have a name like `dbus-1`.
+fn holds_log(directory: &Path) -> bool {
+    let is_kafkas = |name: &str| {
+        SegmentFile::parse(name).is_some()
+            || [names::LEADER_EPOCHS, names::PARTITION_METADATA].contains(&name)
+    };
+    let mut entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.any(|entry| entry.file_name().to_str().is_some_and(is_kafkas))
 }
 
 /// Whether a name is that of a file that brokers keep beside their partitions.
