@@ -80,6 +80,7 @@ fn encode(records: &[Plain], producer: &Producer, compression: Compression) -> V
     let theirs: Vec<TheirRecord> = records
         .iter()
         .map(|record| TheirRecord {
+            delete_horizon: false,
             transactional: producer.is_transactional,
             control: false,
             partition_leader_epoch: producer.leader_epoch,

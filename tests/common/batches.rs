@@ -165,6 +165,7 @@ fn by_crate(plan: &Plan) -> Vec<u8> {
             transactional: plan.is_transactional,
             control: false,
             partition_leader_epoch: 3,
+            delete_horizon: false,
             producer_id: plan.producer,
             producer_epoch: if plan.producer < 0 { -1 } else { 0 },
             timestamp_type: TimestampType::Creation,
