@@ -9,7 +9,7 @@ This is a Kafka data directory, shown as files by topicfs. Nothing here can be c
 
   <topic>/<partition>/
     log  log.jsonl      every record: values one a line, or JSON objects
-    tail  tail.jsonl    the last records; grows while it is open:  tail -f tail.jsonl
+    tail  tail.jsonl    the last tail_records, up to twice as many; grows while it is open:  tail -f tail.jsonl
     by-offset/12345     the exact value of one record;  12345.json  everything about it
     by-offset/A..B.jsonl  a range;  last-10...jsonl  the last ten;  ls by-offset, README.txt there
     by-segment/         one file of records for each segment
