@@ -207,6 +207,14 @@ const _: () = assert!(size_of::<RawHeader>() == HEADER_V2_LEN);
 const MIN_SIZE_V2: i32 = 49;
 
 impl Header {
+    /// The first offset as far as the header tells: a compressed message set gives its last one, and keeps the first inside.
+    pub const fn first_known(&self) -> Offset {
+        match self.base_offset {
+            Some(base) => base,
+            None => self.last_offset,
+        }
+    }
+
     /// Reads and checks a header alone; the checksum isn't computed, and only the first [`HEADER_V2_LEN`] bytes of the
     /// entry (all of it when it is shorter) need be there.
     ///
@@ -323,6 +331,15 @@ impl<'a> Batch<'a> {
             2 => crc32c::crc32c(self.bytes.get(21..).unwrap_or_default()),
             _ => crc32fast::hash(self.bytes.get(16..).unwrap_or_default()),
         }
+    }
+
+    /// The first offset, for which a compressed message set is decoded; `None` when it can't be.
+    pub fn first_offset(&self, decoder: &mut Decoder, limits: &Limits) -> Option<Offset> {
+        if let Some(base) = self.header.base_offset {
+            return Some(base);
+        }
+        let first = self.records(decoder, limits).ok()?.next()?.ok()?;
+        Some(first.offset)
     }
 
     /// The batch's records, decompressed into `decoder`'s buffer where they are compressed.

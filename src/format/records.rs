@@ -99,7 +99,7 @@ impl<'s> BatchRecords<'s> {
         }
         Ok(Self {
             rest: Cursor::new(payload),
-            base: header.base_offset.unwrap_or(header.last_offset),
+            base: header.first_known(),
             last: header.last_offset,
             next_delta: 0,
             timestamps: match header.timestamp_type {

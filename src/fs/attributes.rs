@@ -5,7 +5,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::log::partition::Origin;
 use crate::units::Timestamp;
 
 /// What `stat` says of a node.
@@ -17,6 +16,8 @@ pub struct Attributes {
     pub is_dir: bool,
     /// Bytes; exact, or 0 while it isn't known.
     pub size: u64,
+    /// Whether it is.
+    pub is_sized: bool,
     /// Whether the size is known and can't change, so that it may be cached.
     pub is_final: bool,
     /// The time of the last change.
@@ -73,9 +74,4 @@ pub fn record_time(timestamp: Timestamp) -> SystemTime {
 /// When a source file was last written to.
 pub fn source_time(path: &Path) -> SystemTime {
     std::fs::metadata(path).and_then(|meta| meta.modified()).unwrap_or(UNIX_EPOCH)
-}
-
-/// The file or directory whose access rights a partition's files have.
-pub fn access_source(origin: &Origin) -> &Path {
-    origin.path()
 }

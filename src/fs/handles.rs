@@ -73,16 +73,6 @@ impl Handles {
         self.lock().1.remove(&number)
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.lock().1.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     fn lock(&self) -> std::sync::MutexGuard<'_, (u64, HashMap<u64, Handle>)> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

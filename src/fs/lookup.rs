@@ -156,10 +156,7 @@ impl Fs {
             return Err(FsError::NotFound);
         }
         let view = self.view(key)?;
-        let path = match &view.partition.origin {
-            Origin::Directory(directory) => directory.join(name),
-            Origin::File(file) => file.with_file_name(name),
-        };
+        let path = self.source_path(key, name)?;
         if !belongs(&view.partition.origin, name) {
             return Err(FsError::NotFound);
         }

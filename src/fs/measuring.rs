@@ -4,8 +4,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::view::selection::{Effort, Selection};
 
@@ -16,29 +17,17 @@ const THREADS: usize = 2;
 #[derive(Debug)]
 pub struct Measurement {
     selection: Arc<Selection>,
-    done: Mutex<bool>,
-    changed: Condvar,
+    done: AtomicBool,
 }
 
 impl Measurement {
     /// Whether it has ended, well or not.
     pub fn is_done(&self) -> bool {
-        *self.done.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until it has ended, at most for `limit`; whether it has.
-    pub fn wait(&self, limit: Duration) -> bool {
-        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        let (done, _) = self
-            .changed
-            .wait_timeout_while(done, limit, |done| !*done)
-            .unwrap_or_else(PoisonError::into_inner);
-        *done
+        self.done.load(Ordering::Acquire)
     }
 
     fn finish(&self) {
-        *self.done.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.changed.notify_all();
+        self.done.store(true, Ordering::Release);
     }
 }
 
@@ -83,11 +72,8 @@ impl Measuring {
         if let Some(running) = state.running.get(&ino) {
             return running.clone();
         }
-        let measurement = Arc::new(Measurement {
-            selection: selection.clone(),
-            done: Mutex::new(false),
-            changed: Condvar::new(),
-        });
+        let measurement =
+            Arc::new(Measurement { selection: selection.clone(), done: AtomicBool::new(false) });
         state.running.insert(ino, measurement.clone());
         state.waiting.push_back((ino, measurement.clone(), Direction::Forward));
         state.waiting.push_back((ino, measurement.clone(), Direction::Backward));

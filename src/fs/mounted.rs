@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use lru::LruCache;
 
 use crate::format::batch::Limits;
-use crate::fs::attributes::{Attributes, Owner, access_source, source_time};
+use crate::fs::attributes::{Attributes, Owner, source_time};
 use crate::fs::content::RecordContent;
 use crate::fs::error::FsError;
 use crate::fs::handles::{Content, Entry, Handle, Handles};
@@ -198,13 +198,10 @@ impl Fs {
         let node = self.inodes.get(ino)?;
         let attributes = self.attributes(ino, &node, Effort::Bytes(CHEAP_BYTES))?;
         let Node::Of(key, Item::Records(records)) = &*node else { return Ok(Stat::Known(attributes)) };
-        if self.inodes.opens(ino) == 0 {
+        if attributes.is_sized || self.inodes.opens(ino) == 0 {
             return Ok(Stat::Known(attributes));
         }
         let selection = self.selection(key, records)?;
-        if selection.size(Effort::Bytes(CHEAP_BYTES)).map_err(FsError::View)?.is_some() {
-            return Ok(Stat::Known(attributes));
-        }
         Ok(Stat::Measuring(attributes, self.measuring.begin(ino, &selection)))
     }
 
@@ -218,6 +215,7 @@ impl Fs {
             ino,
             is_dir: node.is_dir(),
             size: 0,
+            is_sized: true,
             is_final: false,
             mtime: self.started,
             mode: if node.is_dir() { owner.dir_mode } else { owner.file_mode },
@@ -225,13 +223,14 @@ impl Fs {
             gid: owner.gid,
         };
         if let Some(key) = node.partition() {
-            attributes.mtime = source_time(access_source(&self.view(key)?.partition.origin));
+            attributes.mtime = source_time(self.view(key)?.partition.origin.path());
         }
         match node {
             Node::Of(key, Item::Records(records)) => {
                 let size = self.selection(key, records)?.size(effort)?;
                 attributes.size = size.unwrap_or(0);
-                attributes.is_final = size.is_some() && records.end.is_some();
+                attributes.is_sized = size.is_some();
+                attributes.is_final = attributes.is_sized && records.end.is_some();
                 attributes.mtime = self.records_time(key, records)?;
             }
             Node::Of(_, Item::Record(..)) => {
@@ -269,7 +268,7 @@ impl Fs {
         }
         let view = node.partition().and_then(|key| self.view(key).ok());
         let path = match &view {
-            Some(view) => Some(access_source(&view.partition.origin)),
+            Some(view) => Some(view.partition.origin.path()),
             None => self.source.paths().first().copied(),
         };
         let meta = path.and_then(|path| std::fs::metadata(path).ok());

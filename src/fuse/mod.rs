@@ -237,8 +237,17 @@ mod tests {
     impl Filesystem for Panics {
         fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
             let (mtime, mode) = (UNIX_EPOCH, 0o500);
-            let root =
-                Attributes { ino: ino.0, is_dir: true, size: 0, is_final: true, mtime, mode, uid: 0, gid: 0 };
+            let root = Attributes {
+                ino: ino.0,
+                is_dir: true,
+                size: 0,
+                is_sized: true,
+                is_final: true,
+                mtime,
+                mode,
+                uid: 0,
+                gid: 0,
+            };
             reply.attr(&Duration::ZERO, &attr(&root));
         }
 

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Instant, SystemTime};
 
-use crate::format::batch::{Batch, Limits};
+use crate::format::batch::{Batch, Header, Limits};
 use crate::log::LogError;
 use crate::log::checkpoints::CheckpointFile;
 use crate::log::files::{FileId, FilePool, TIME_GRAIN};
 use crate::log::scan::Step;
-use crate::log::segment::{Segment, SegmentFile, base_of_name};
+use crate::log::segment::{Segment, SegmentFile, SegmentUid, base_of_name};
 use crate::units::{Offset, Position, TopicPartition};
 
 /// Where the bounds of a partition's offsets are kept.
@@ -75,8 +75,10 @@ pub struct Found {
     pub segment: Arc<Segment>,
     /// Where it begins in the segment.
     pub position: Position,
-    /// Its whole entry.
+    /// Its whole entry, found sound.
     pub bytes: Vec<u8>,
+    /// Its header.
+    pub header: Header,
 }
 
 impl Partition {
@@ -168,12 +170,12 @@ impl Partition {
             }
         }
         let present: HashSet<FileId> = files.iter().map(|file| file.id).collect();
+        let kept: HashSet<SegmentUid> = segments.iter().map(|segment| segment.uid).collect();
         for gone in old.iter().filter(|old| !present.contains(&old.id)) {
             self.pool.forget(gone.id);
         }
         let first = segments.first().map_or(Offset(i64::MAX), |segment| segment.base);
-        let changed = |old: &&Arc<Segment>| old.base >= first && !segments.iter().any(|s| s.uid == old.uid);
-        if old.iter().rev().any(|old| changed(&old)) {
+        if old.iter().any(|old| old.base >= first && !kept.contains(&old.uid)) {
             self.generation.fetch_add(1, Ordering::Relaxed);
         }
         Ok(segments.into())
@@ -252,8 +254,8 @@ fn find_in(segment: &Arc<Segment>, target: Offset) -> Result<Option<Found>, LogE
     loop {
         match scanner.step().map_err(|error| segment.error(error))? {
             Step::Batch { position, batch } if batch.header.last_offset >= target => {
-                let Batch { bytes, .. } = batch;
-                return Ok(Some(Found { segment: segment.clone(), position, bytes: bytes.to_vec() }));
+                let Batch { bytes, header } = batch;
+                return Ok(Some(Found { segment: segment.clone(), position, bytes: bytes.to_vec(), header }));
             }
             Step::Batch { .. } | Step::Damage(_) => {}
             Step::End(_) => return Ok(None),

@@ -152,12 +152,7 @@ fn single(origin: Origin, directory: &Path, pool: &Arc<FilePool>, options: Sourc
 }
 
 fn open_segment(path: PathBuf, pool: &Arc<FilePool>, options: SourceOptions) -> Result<Root, LogError> {
-    let head = files::open(&path).and_then(|file| {
-        let mut bytes = [0; 64];
-        let read = files::read_full(&file, &mut bytes, 0)?;
-        Ok(bytes[..read].to_vec())
-    });
-    let head = head.map_err(|source| not_openable(&path, &source))?;
+    let head = head_of(&path).map_err(|source| not_openable(&path, &source))?;
     if path.extension().is_none_or(|extension| extension != "log") {
         return Err(not_a_source(&path, "a file as SOURCE is a segment (.log) or a server.properties"));
     }
@@ -169,12 +164,17 @@ fn open_segment(path: PathBuf, pool: &Arc<FilePool>, options: SourceOptions) -> 
     Ok(Root::Single(Arc::new(single(Origin::File(path), &directory, pool, options))))
 }
 
+/// The first bytes of a file.
+fn head_of(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = [0; 64];
+    let read = files::read_full(&files::open(path)?, &mut bytes, 0)?;
+    Ok(bytes[..read].to_vec())
+}
+
 /// Refuses a directory whose first segment is a text file.
 fn check_not_text(path: &Path, listing: &Listing) -> Result<(), LogError> {
     let Some(first) = &listing.first_segment else { return Ok(()) };
-    let mut head = [0; 64];
-    let read = files::open(first).and_then(|file| files::read_full(&file, &mut head, 0)).unwrap_or(0);
-    if looks_like_text(&head[..read]) {
+    if looks_like_text(&head_of(first).unwrap_or_default()) {
         return Err(not_a_source(path, "its .log files are text, no Kafka segments"));
     }
     Ok(())

@@ -288,7 +288,7 @@ impl<F: ReadAt> Scanner<F> {
             Ok(batch) => batch.header,
             Err(error) => return Ok(Err(error.into())),
         };
-        let first = header.base_offset.unwrap_or(header.last_offset);
+        let first = header.first_known();
         if first < self.at.expected || header.last_offset >= self.at.below {
             return Ok(Err(self.order_fault(first, header.last_offset)));
         }

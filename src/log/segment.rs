@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::SystemTime;
 
-use crate::format::batch::Limits;
+use crate::format::batch::{Decoder, Limits};
 use crate::log::LogError;
 use crate::log::files::{self, FileId, FilePool, ReadAt};
 use crate::log::scan::{Scanner, Start, Step, Tail};
@@ -205,14 +205,9 @@ impl Segment {
         let start = Start { position: Position(position), ..self.start() };
         let mut scanner = self.scan(start)?;
         match scanner.step().map_err(|error| self.error(error))? {
-            Step::Batch { batch, .. } => match batch.header.base_offset {
+            Step::Batch { batch, .. } => match batch.first_offset(&mut Decoder::default(), &self.limits) {
                 Some(first) if fits(first) => Ok(Start { expected: first, ..start }),
-                // A compressed message set keeps its first offset inside: look there before trusting the place.
-                None => Ok(match first_offset(&batch, &self.limits) {
-                    Some(first) if fits(first) => Start { expected: first, ..start },
-                    _ => self.start(),
-                }),
-                Some(_) => Ok(self.start()),
+                _ => Ok(self.start()),
             },
             Step::Damage(_) | Step::End(_) => Ok(self.start()),
         }
@@ -317,12 +312,6 @@ fn last_bytes(file: &File, end: u64) -> Option<[u8; LAST_SEEN_LEN]> {
     let from = end.checked_sub(LAST_SEEN_LEN as u64)?;
     let read = files::read_full(file, &mut bytes, from).ok()?;
     (read == LAST_SEEN_LEN).then_some(bytes)
-}
-
-fn first_offset(batch: &crate::format::batch::Batch<'_>, limits: &Limits) -> Option<Offset> {
-    let mut decoder = crate::format::batch::Decoder::default();
-    let first = batch.records(&mut decoder, limits).ok()?.next()?.ok()?.offset;
-    Some(first)
 }
 
 /// Entry number `number`: relative offset and position; `None` for what no entry can be.

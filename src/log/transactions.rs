@@ -72,7 +72,7 @@ impl Decided {
             return;
         };
         if !batch.header.is_control {
-            let first = batch.header.base_offset.unwrap_or(batch.header.last_offset);
+            let first = batch.header.first_known();
             self.open.entry(producer).or_insert(first);
             return;
         }

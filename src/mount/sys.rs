@@ -10,11 +10,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// The user that the process acts as.
-pub fn effective_uid() -> u32 {
-    // SAFETY: geteuid takes no arguments and cannot fail.
-    unsafe { libc::geteuid() }
-}
+pub use crate::log::sys::effective_uid;
 
 /// Which process came back from [`fork`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -30,7 +30,7 @@ impl Env<'_> {
             return false;
         }
         let (Some(decided), Some(producer)) = (self.decided, header.producer_id) else { return true };
-        let first = header.base_offset.unwrap_or(header.last_offset);
+        let first = header.first_known();
         !(header.is_transactional && decided.is_aborted(producer, first))
     }
 

@@ -66,7 +66,7 @@ impl Frontier<'_> {
         workspace: &mut Workspace,
     ) -> bool {
         let len = batch.bytes.len() as u64;
-        let first = batch.header.base_offset.unwrap_or(batch.header.last_offset);
+        let first = batch.header.first_known();
         let totals = match self.totals(env, batch, position, workspace) {
             Ok(totals) => totals,
             Err(error) => {
@@ -102,7 +102,7 @@ impl Frontier<'_> {
         workspace: &mut Workspace,
     ) -> Result<BatchTotals, BatchError> {
         let span = (position, position.plus(batch.bytes.len() as u64));
-        let first = batch.header.base_offset.unwrap_or(batch.header.last_offset);
+        let first = batch.header.first_known();
         let mut totals = BatchTotals::new(span, (first, batch.header.last_offset));
         if self.format == Format::Log {
             totals.output = batch.bytes.len() as u64;

@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::format::record::Record;
-use crate::units::TopicPartition;
+use crate::units::{Timestamp, TopicPartition};
 use crate::view::format::{Encodings, Renderer};
 
 /// What every line of a partition begins with.
@@ -28,11 +28,7 @@ pub fn render(renderer: &Renderer, record: &Record<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(&renderer.json_prefix);
     push_integer(record.offset.0, out);
     out.extend_from_slice(b",\"timestamp\":");
-    if record.timestamp.is_none() {
-        out.extend_from_slice(b"null");
-    } else {
-        push_integer(record.timestamp.0, out);
-    }
+    push_timestamp(record.timestamp, b"null", out);
     push_payload("key", record.key, renderer.encodings.key_json, out);
     push_payload("value", record.value, renderer.encodings.value_json, out);
     push_headers(record, out);
@@ -213,6 +209,15 @@ fn push_unicode_escape(code: u8, out: &mut Vec<u8>) {
     out.push(digit(code));
 }
 
+/// Appends milliseconds, or `none` for no timestamp.
+pub(crate) fn push_timestamp(timestamp: Timestamp, none: &[u8], out: &mut Vec<u8>) {
+    if timestamp.is_none() {
+        out.extend_from_slice(none);
+    } else {
+        push_integer(timestamp.0, out);
+    }
+}
+
 /// Appends a decimal number.
 #[inline]
 pub(crate) fn push_integer(number: i64, out: &mut Vec<u8>) {
@@ -258,7 +263,7 @@ fn push_minified(json: &str, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use crate::format::record::Headers;
-    use crate::units::{Offset, Timestamp};
+    use crate::units::Offset;
 
     fn escaped(text: &[u8]) -> String {
         let mut out = Vec::new();

@@ -294,6 +294,11 @@ impl Layout {
     }
 }
 
+/// A number of bytes in memory; one that is too large for that reaches no byte.
+pub(super) fn to_index(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
 fn count(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }

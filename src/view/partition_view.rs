@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use lru::LruCache;
 
-use crate::format::batch::{Batch, Decoder};
+use crate::format::batch::Batch;
 use crate::format::record::Record;
 use crate::log::LogError;
 use crate::log::partition::Partition;
@@ -199,27 +199,30 @@ impl PartitionView {
         if offset < self.start()? || offset >= self.limit() {
             return Ok(None);
         }
-        let decided = self.decided(committed)?;
-        if decided.as_ref().is_some_and(|decided| offset >= decided.last_stable()) {
-            return Ok(None);
-        }
-        let Some(found) = self.partition.find(offset)? else { return Ok(None) };
-        let Ok(batch) = Batch::parse(&found.bytes) else { return Ok(None) };
-        let header = &batch.header;
-        let first = header.base_offset.unwrap_or(header.last_offset);
-        let aborted =
-            |decided: &Arc<Decided>| header.producer_id.is_some_and(|id| decided.is_aborted(id, first));
-        if header.is_control || header.is_transactional && decided.as_ref().is_some_and(aborted) {
-            return Ok(None);
-        }
-        let mut decoder = Decoder::default();
-        if !is_readable(&batch, &mut decoder, &found.segment) {
-            return Ok(None);
-        }
-        let Ok(records) = batch.records(&mut decoder, &found.segment.limits()) else { return Ok(None) };
-        let place = RecordPlace { batch: &batch, position: found.position, segment: &found.segment };
-        let record = records.flatten().find(|record| record.offset == offset);
-        Ok(record.map(|record| visit(&record, &place)))
+        self.with_env(committed, |env| {
+            if offset >= env.bound() {
+                return Ok(None);
+            }
+            let Some(found) = self.partition.find(offset)? else { return Ok(None) };
+            let batch = Batch { bytes: &found.bytes, header: found.header };
+            if !env.is_visible(&batch) {
+                return Ok(None);
+            }
+            let place = RecordPlace { batch: &batch, position: found.position, segment: &found.segment };
+            env.shared.with_workspace(|workspace| {
+                let limits = found.segment.limits();
+                let Ok(records) = batch.records(&mut workspace.decoder, &limits) else { return Ok(None) };
+                let (mut visit, mut shown) = (Some(visit), None);
+                for record in records {
+                    // None is shown of a batch whose records can't all be read.
+                    let Ok(record) = record else { return Ok(None) };
+                    if record.offset == offset {
+                        shown = visit.take().map(|visit| visit(&record, &place));
+                    }
+                }
+                Ok(shown)
+            })
+        })
     }
 
     /// The offset of the `count`-th record from the end, 1 being the last; `None` when there are fewer.
@@ -306,9 +309,4 @@ impl PartitionView {
             Ok(end)
         })
     }
-}
-
-/// Whether all records of a batch can be read; if not, none of them is shown.
-pub(crate) fn is_readable(batch: &Batch<'_>, decoder: &mut Decoder, segment: &Segment) -> bool {
-    batch.records(decoder, &segment.limits()).is_ok_and(|mut records| records.all(|record| record.is_ok()))
 }

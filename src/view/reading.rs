@@ -9,7 +9,7 @@ use crate::log::files;
 use crate::units::Offset;
 use crate::view::env::Env;
 use crate::view::format::Format;
-use crate::view::layout::Block;
+use crate::view::layout::{Block, to_index};
 use crate::view::run::{Placed, Run};
 use crate::view::shared::{RenderedKey, Workspace};
 
@@ -158,7 +158,10 @@ impl Run {
             self.for_each_batch(env, &placed.block, |batch, decoder| {
                 let before = match edge {
                     Edge::Start => batch.header.last_offset < offset,
-                    Edge::End => self.first_offset(batch, decoder) < offset,
+                    Edge::End => {
+                        let first = batch.first_offset(decoder, &self.segment.limits());
+                        first.unwrap_or(batch.header.last_offset) < offset
+                    }
                 };
                 output += if before { batch.bytes.len() as u64 } else { 0 };
                 Ok(before)
@@ -172,16 +175,6 @@ impl Run {
             before
         })?;
         Ok(output)
-    }
-
-    /// A batch's first offset, which a compressed message set keeps inside.
-    fn first_offset(&self, batch: &Batch<'_>, decoder: &mut Decoder) -> Offset {
-        if let Some(base) = batch.header.base_offset {
-            return base;
-        }
-        let first =
-            batch.records(decoder, &self.segment.limits()).ok().and_then(|mut records| records.next());
-        first.and_then(Result::ok).map_or(batch.header.last_offset, |record| record.offset)
     }
 
     /// Records before `offset`, once a block that reaches it is measured.
@@ -215,8 +208,4 @@ impl Run {
         })?;
         Ok(found)
     }
-}
-
-fn to_index(bytes: u64) -> usize {
-    usize::try_from(bytes).unwrap_or(usize::MAX)
 }

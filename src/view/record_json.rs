@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Serialize, Serializer};
 
-use crate::format::batch::{Codec, Header};
+use crate::format::batch::Header;
 use crate::format::record::{Record, TimestampType};
 use crate::units::TopicPartition;
 use crate::view::partition_view::RecordPlace;
@@ -108,7 +108,7 @@ fn batch(header: &Header, place: &RecordPlace<'_>) -> Batch {
         size: place.batch.bytes.len(),
         magic: header.magic,
         crc: header.crc,
-        codec: codec_name(header.codec),
+        codec: header.codec.name(),
         base_offset: header.base_offset.map(|offset| offset.0),
         last_offset: header.last_offset.0,
         records: header.record_count,
@@ -134,22 +134,11 @@ fn sequence(header: &Header, record: &Record<'_>) -> Option<i32> {
 }
 
 /// The name of a timestamp type, as Kafka has it.
-pub const fn timestamp_type_name(kind: TimestampType) -> &'static str {
+const fn timestamp_type_name(kind: TimestampType) -> &'static str {
     match kind {
         TimestampType::NoTimestamp => "NoTimestampType",
         TimestampType::CreateTime => "CreateTime",
         TimestampType::LogAppendTime => "LogAppendTime",
-    }
-}
-
-/// The name of a codec, as Kafka has it.
-pub const fn codec_name(codec: Codec) -> &'static str {
-    match codec {
-        Codec::None => "none",
-        Codec::Gzip => "gzip",
-        Codec::Snappy => "snappy",
-        Codec::Lz4 => "lz4",
-        Codec::Zstd => "zstd",
     }
 }
 

@@ -10,6 +10,7 @@ use crate::log::partition::Partition;
 use crate::units::Offset;
 use crate::view::env::Env;
 use crate::view::format::Format;
+use crate::view::layout::to_index;
 use crate::view::partition_view::{PartitionView, ViewError};
 use crate::view::reading::Edge;
 use crate::view::run::{Goal, Placed, Run};
@@ -301,8 +302,4 @@ enum PartRead {
 fn damaged(run: &Run, offset: Offset) -> ViewError {
     let name = run.segment.path.file_name().unwrap_or_default();
     ViewError::Damaged { file: name.to_string_lossy().into_owned(), offset }
-}
-
-fn to_index(bytes: u64) -> usize {
-    usize::try_from(bytes).unwrap_or(usize::MAX)
 }

@@ -2,17 +2,13 @@
 //! newline, carriage return or backslash is `\t`, `\n`, `\r`, `\\`. Other bytes are as they are.
 
 use crate::format::record::Record;
-use crate::view::jsonl::push_integer;
+use crate::view::jsonl::{push_integer, push_timestamp};
 
 /// Appends `record` to `out`.
 pub fn render(record: &Record<'_>, out: &mut Vec<u8>) {
     push_integer(record.offset.0, out);
     out.push(b'\t');
-    if record.timestamp.is_none() {
-        out.extend_from_slice(b"\\N");
-    } else {
-        push_integer(record.timestamp.0, out);
-    }
+    push_timestamp(record.timestamp, b"\\N", out);
     out.push(b'\t');
     push_field(record.key, out);
     out.push(b'\t');
