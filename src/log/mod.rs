@@ -11,6 +11,7 @@
 //! | [`partition`] | one replica: its segments, bounds and transactions as they are now |
 //! | [`segment`] | one `.log` with its index as a hint |
 //! | [`scan`] | batch after batch, and where reading resumes behind damage |
+//! | `window` | the part of a file that such a scan has in memory |
 //! | [`transactions`] | which records `read_committed` hides |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
 //! | [`files`] | descriptors: a bounded pool, identity, `O_NOATIME` |
@@ -26,5 +27,6 @@ pub mod sidecar;
 pub mod source;
 pub mod sys;
 pub mod transactions;
+mod window;
 
 pub use error::LogError;

@@ -10,11 +10,10 @@
 use std::io;
 
 use crate::format::batch::{Batch, BatchError, Decoder, Header, Limits, PREFIX_LEN, Prefix};
-use crate::log::files::{ReadAt, read_full};
+use crate::log::files::ReadAt;
+use crate::log::window::{CHUNK, Window};
 use crate::units::{Offset, Position};
 
-/// Bytes read at once; fits a core's second-level cache, so that checking and rendering read from there.
-const CHUNK: usize = 256 * 1024;
 /// How many times the segment's size a search may spend on checksums of candidates before it gives up: only bytes
 /// made for it come near.
 const SEARCH_FACTOR: u64 = 16;
@@ -426,43 +425,5 @@ impl<F: ReadAt> Scanner<F> {
             position += bytes.len() as u64;
         }
         Ok(true)
-    }
-}
-
-/// The part of the file that is in memory.
-#[derive(Debug, Default)]
-struct Window {
-    bytes: Vec<u8>,
-    start: u64,
-}
-
-impl Window {
-    /// Makes `len` bytes at `position` available, fewer where the file ends.
-    fn need(&mut self, file: &impl ReadAt, position: u64, len: usize) -> io::Result<()> {
-        let have = self.start + self.bytes.len() as u64;
-        if position >= self.start && position + len as u64 <= have {
-            return Ok(());
-        }
-        let keep = if position >= self.start && position < have {
-            let from = usize::try_from(position - self.start).unwrap_or(0);
-            self.bytes.copy_within(from.., 0);
-            self.bytes.len() - from
-        } else {
-            0
-        };
-        let wanted = len.max(CHUNK);
-        self.bytes.resize(wanted, 0);
-        self.start = position;
-        let read = read_full(file, &mut self.bytes[keep..], position + keep as u64)?;
-        self.bytes.truncate(keep + read);
-        Ok(())
-    }
-
-    /// The bytes at `position`, as many of `len` as were made available.
-    fn get(&self, position: u64, len: usize) -> &[u8] {
-        let from = usize::try_from(position.saturating_sub(self.start)).unwrap_or(usize::MAX);
-        let from = from.min(self.bytes.len());
-        let to = from.saturating_add(len).min(self.bytes.len());
-        &self.bytes[from..to]
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::SystemTime;
 
 use crate::format::batch::{Decoder, Limits};
+use crate::format::names::{self, FileState, FileType};
 use crate::log::LogError;
 use crate::log::files::{self, FileId, FilePool, ReadAt};
 use crate::log::scan::{Scanner, Start, Step, Tail};
@@ -326,12 +327,8 @@ fn index_entry(index: &impl ReadAt, number: u64) -> Option<(i32, u64)> {
     Some((offset, u64::try_from(position).ok()?))
 }
 
-/// The base offset that a segment's name says: the digits before the first dot, at least 20 of them.
+/// The base offset that the name of a segment's `.log` says.
 pub fn base_of_name(path: &Path) -> Option<Offset> {
-    let name = path.file_name()?.to_str()?;
-    let digits = name.strip_suffix(".log")?;
-    if digits.len() < 20 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    digits.parse().ok().map(Offset)
+    let file = names::SegmentFile::parse(path.file_name()?.to_str()?)?;
+    (file.file_type == FileType::Log && file.state == FileState::Live).then_some(file.base)
 }
