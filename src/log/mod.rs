@@ -11,11 +11,13 @@
 //! | [`partition`] | one replica: its segments, bounds and transactions as they are now |
 //! | [`segment`] | one `.log` with its index as a hint |
 //! | [`scan`] | batch after batch, and where reading resumes behind damage |
+//! | `ahead` | which of the batches behind damage belong where they are |
 //! | `window` | the part of a file that such a scan has in memory |
 //! | [`transactions`] | which records `read_committed` hides |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
 //! | [`files`] | descriptors: a bounded pool, identity, `O_NOATIME` |
 
+mod ahead;
 pub mod checkpoints;
 pub mod error;
 pub mod files;
