@@ -10,6 +10,7 @@
 //! | `roots` | what each part of SOURCE is: a data directory, a partition, a segment |
 //! | [`partition`] | one replica: its segments, bounds and transactions as they are now |
 //! | [`segment`] | one `.log` with its index as a hint |
+//! | [`suspects`] | batches that can be decoded, but are not to be trusted |
 //! | `swaps` | what an interrupted compaction left, resolved as Kafka's loader does |
 //! | [`scan`] | batch after batch, and where reading resumes behind damage |
 //! | `ahead` | which of the batches behind damage belong where they are |
@@ -28,6 +29,7 @@ pub mod scan;
 pub mod segment;
 pub mod sidecar;
 pub mod source;
+pub mod suspects;
 mod swaps;
 pub mod sys;
 pub mod transactions;
