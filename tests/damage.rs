@@ -126,6 +126,39 @@ fn each_length_cut_in_segments_of_each_magic() {
     }
 }
 
+#[test]
+fn neighbours_that_changed_places_are_shown_in_order() {
+    for (magic, codec) in all_kinds() {
+        let (mut entries, directory) = (small_log(magic, codec), Directory::default());
+        let originals: Vec<_> = by_offset(&entries).into_values().collect();
+        for first in 0..entries.len() - 1 {
+            entries.swap(first, first + 1);
+            let what = format!("magic {magic} {codec:?}, entries {first} and {}", first + 1);
+            let bytes: Vec<u8> = entries.iter().flat_map(|entry| entry.bytes.clone()).collect();
+            assert_eq!(shown_of(&directory, &bytes), originals, "{what}");
+            let fs = shown::open(directory.spec(), Options::default());
+            for record in &originals {
+                let value = shown::read(&fs, &format!("t/0/by-offset/{}", record.offset));
+                assert_eq!(Some(value), record.value, "{what}");
+            }
+            let whole = shown::read(&fs, "t/0/log.tsv");
+            for at in (0..whole.len()).step_by(7) {
+                let content = fs.content(0, &fs.resolve("t/0/log.tsv").unwrap()).unwrap();
+                let mut part = Vec::new();
+                fs.read_content(&content, at as u64, 11, &mut part).unwrap();
+                assert_eq!(part, whole[at..whole.len().min(at + 11)], "{what}");
+            }
+            // As a segment, they are put right.
+            let (set_right, other) = (shown::read(&fs, "t/0/log.log"), Directory::default());
+            other.write_segment(0, &set_right);
+            let fs = shown::open(other.spec(), Options::default());
+            assert_eq!(shown::read(&fs, "t/0/log.tsv"), whole, "{what}");
+            assert_eq!(shown::read(&fs, "t/0/problems"), b"", "{what}");
+            entries.swap(first, first + 1);
+        }
+    }
+}
+
 /// The records of the undamaged topic: what Kafka's consumer read of it, up to the end of the copy.
 fn originals(case: &DamageCase) -> BTreeMap<i64, ShownRecord> {
     let source = fixtures::case("4.4.0", "segments");
