@@ -31,7 +31,7 @@ pub fn partition(job: &Job, options: &Options, progress: &dyn Fn(u64)) -> Result
         durable::create_directory(directory)?;
     }
     let segments = job.partition.segments()?;
-    let mut copier = Copier::new(job, *options, directory, segments.first());
+    let mut copier = Copier::new(job, *options, directory);
     for segment in segments.iter() {
         copier.segment(segment, progress)?;
     }
@@ -74,21 +74,15 @@ struct Copier<'a> {
 }
 
 impl<'a> Copier<'a> {
-    fn new(
-        job: &'a Job,
-        options: Options,
-        directory: Option<PathBuf>,
-        first: Option<&Arc<Segment>>,
-    ) -> Self {
+    fn new(job: &'a Job, options: Options, directory: Option<PathBuf>) -> Self {
         let mut small = Small::read(&job.partition);
-        let known = first.and_then(|first| small.snapshot_at(first.base));
         Self {
             job,
             options,
             directory,
             epochs: EpochRecovery::new(small.epochs()),
             snapshot_at: None,
-            producers: known.unwrap_or_default(),
+            producers: Producers::default(),
             current: None,
             bases: None,
             end: Offset(0),
@@ -191,16 +185,32 @@ impl<'a> Copier<'a> {
         self.end = whole.last.next();
     }
 
-    /// A new segment, and the snapshot that a roll leaves at its base.
+    /// A new segment, and the snapshot that a roll leaves at its base; the first one has it from segments that are gone.
     fn begin(&mut self, base: Offset, modified: Option<SystemTime>) -> Result<NewSegment, LogError> {
-        let is_first = self.bases.is_none();
-        if !is_first || self.small.has_snapshot_at(base) {
+        let is_known = self.recall(base);
+        if is_known || self.bases.is_some() {
             self.snapshot(base)?;
         }
         self.bases = Some((self.bases.map_or(base, |(first, _)| first), base));
         self.kept.segments += 1;
         let builder = IndexBuilder::new(self.options.index_interval_bytes);
         NewSegment::create(self.directory.clone(), base, modified, builder)
+    }
+
+    /// Goes on with the source's own snapshot at `at`, if there is one, as Kafka's recovery does: it knows of batches and
+    /// markers that compaction took away, or that are lost.
+    fn recall(&mut self, at: Offset) -> bool {
+        match self.small.snapshot_at(at) {
+            Some(Ok(producers)) => {
+                self.producers = producers;
+                true
+            }
+            Some(Err(text)) => {
+                self.notes.push(text);
+                false
+            }
+            None => false,
+        }
     }
 
     fn snapshot(&mut self, at: Offset) -> Result<(), LogError> {
@@ -277,7 +287,10 @@ impl<'a> Copier<'a> {
         self.carry_end(last)?;
         let (first_base, last_base) = self.bases.unwrap_or_default();
         let log_end = self.end.max(last_base);
-        self.snapshot(log_end)?;
+        if self.snapshot_at != Some(log_end) {
+            self.recall(log_end);
+            self.snapshot(log_end)?;
+        }
         let known_start = self.job.partition.log_start()?;
         let log_start = self.checked_start(known_start, first_base, log_end);
         let epochs = self.epochs.finish(log_start, log_end);

@@ -27,12 +27,11 @@ const PIECE: usize = 1024 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Small {
     directory: PathBuf,
-    epochs: Option<Epochs>,
+    epochs: Epochs,
     /// Files that are copied as they are.
     copies: Vec<(String, Vec<u8>)>,
     /// KRaft's snapshots, which may be large.
     kraft_snapshots: Vec<String>,
-    snapshot_at: Option<Offset>,
     /// What of them can't be kept.
     pub(super) left: Vec<Left>,
     /// What is odd about them.
@@ -59,34 +58,27 @@ impl Small {
 
     /// The epochs in the checkpoint; none when there is no sound one.
     pub(super) fn epochs(&self) -> Epochs {
-        self.epochs.clone().unwrap_or_default()
+        self.epochs.clone()
     }
 
-    /// The producers in the snapshot at the base of the first segment, which is all that is left of those before it.
-    pub(super) fn snapshot_at(&mut self, base: Offset) -> Option<Producers> {
-        let name = SegmentFile::live(base, FileType::Snapshot).to_string();
-        let entries = match snapshot::parse(&self.read_file(&name)?.ok()?) {
-            Ok(entries) => entries,
-            Err(error) => {
-                self.notes.push(format!("{name}: {error}: producers before it are not known"));
-                return None;
-            }
-        };
-        self.snapshot_at = Some(base);
-        Some(Producers::from_snapshot(&entries))
+    /// The producers in the source's snapshot at an offset, `None` when there is none; an error says why it can't be used.
+    pub(super) fn snapshot_at(&self, at: Offset) -> Option<Result<Producers, String>> {
+        let name = SegmentFile::live(at, FileType::Snapshot).to_string();
+        let parsed = self.read_file(&name)?.and_then(|bytes| {
+            snapshot::parse(&bytes).map_err(|error| error.to_string())
+        });
+        match parsed {
+            Ok(entries) => Some(Ok(Producers::from_snapshot(&entries))),
+            Err(error) => Some(Err(format!("{name}: {error}: made anew from the batches"))),
+        }
     }
 
-    /// Whether [`Self::snapshot_at`] found one there.
-    pub(super) fn has_snapshot_at(&self, base: Offset) -> bool {
-        self.snapshot_at == Some(base)
-    }
-
-    /// Writes what is kept, and the epochs; a log of message sets, which have no epochs, has no checkpoint either.
+    /// Writes what is kept, and the epochs; a log without epochs, as of message sets, needs no checkpoint.
     ///
     /// # Errors
     /// The system's.
     pub(super) fn write(&self, directory: &Path, epochs: &Epochs) -> Result<(), LogError> {
-        if self.epochs.is_some() || !epochs.entries().is_empty() {
+        if !epochs.entries().is_empty() {
             let text = checkpoint::format_epochs(epochs.entries());
             durable::write(directory.join(names::LEADER_EPOCHS), text.as_bytes())?;
         }
@@ -113,11 +105,8 @@ impl Small {
         let Some(read) = self.read_file(name) else { return };
         let parsed = read.and_then(|bytes| checkpoint::parse_epochs(&bytes).map_err(|error| error.to_string()));
         match parsed {
-            Ok(entries) => self.epochs = Some(Epochs::from_entries(&entries)),
-            Err(error) => {
-                self.notes.push(format!("{name}: {error}: made anew from the batches"));
-                self.epochs = Some(Epochs::default());
-            }
+            Ok(entries) => self.epochs = Epochs::from_entries(&entries),
+            Err(error) => self.notes.push(format!("{name}: {error}: made anew from the batches")),
         }
     }
 
