@@ -10,7 +10,10 @@
 //! | `roots` | what each part of SOURCE is: a data directory, a partition, a segment |
 //! | [`partition`] | one replica: its segments, bounds and transactions as they are now |
 //! | [`segment`] | one `.log` with its index as a hint |
+//! | [`suspects`] | batches that can be decoded, but are not to be trusted |
+//! | `swaps` | what an interrupted compaction left, resolved as Kafka's loader does |
 //! | [`scan`] | batch after batch, and where reading resumes behind damage |
+//! | `ahead` | which of the batches behind damage belong where they are |
 //! | `window` | the part of a file that such a scan has in memory |
 //! | [`transactions`] | which records `read_committed` hides |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
@@ -19,6 +22,7 @@
 //! | [`salvage`] | what is sound, written as clean data directories |
 //! | [`files`] | descriptors: a bounded pool, identity, `O_NOATIME` |
 
+mod ahead;
 pub mod checkpoints;
 pub mod durable;
 pub mod epochs;
@@ -33,6 +37,8 @@ pub mod scan;
 pub mod segment;
 pub mod sidecar;
 pub mod source;
+pub mod suspects;
+mod swaps;
 pub mod sys;
 pub mod transactions;
 mod window;
