@@ -36,6 +36,8 @@ pub enum Command {
     Tail(TailArgs),
     /// Measure everything now, so that sizes are known later
     Index(IndexArgs),
+    /// Write what is sound of a source as clean data directories
+    Salvage(SalvageArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the manual page, or write all of them
@@ -167,6 +169,41 @@ pub struct IndexArgs {
     pub options: OptionArgs,
 }
 
+/// `topicfs salvage`
+#[derive(Debug, Args)]
+#[command(after_help = SALVAGE_EXAMPLES)]
+pub struct SalvageArgs {
+    /// As for `mount`; it is only read
+    pub source: String,
+    /// Partitions as in `ls`, globs too; all that are in use if none
+    #[arg(value_name = "TOPIC[/PARTITION]")]
+    pub partitions: Vec<String>,
+    /// Where to write: a new or an empty directory, outside of the source
+    #[arg(short = 'o', long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Write nothing; say what would be kept and left
+    #[arg(long)]
+    pub dry_run: bool,
+    /// How the report is printed
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+    /// Options as after -o of `mount`: follow_symlinks, max_batch_bytes and max_decoded_bytes count here
+    #[arg(long = "option", value_name = "OPT,..")]
+    pub options: Vec<String>,
+    /// A YAML file with the same options
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// How a report is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ReportFormat {
+    /// For people
+    Text,
+    /// For scripts: one JSON object
+    Json,
+}
+
 /// `topicfs completions`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  topicfs completions bash > /etc/bash_completion.d/topicfs")]
@@ -227,6 +264,19 @@ Examples:
   topicfs cat data orders/0/log | grep 4711
   topicfs cat -o isolation=read_committed data orders/0/log.jsonl | jq .value
   topicfs cat data-a,data-b 'orders/*/by-offset/last-1'";
+
+const SALVAGE_EXAMPLES: &str = "\
+Whole sound batches are copied byte for byte; indexes, snapshots and epochs are made anew. What was left
+is listed with file, position, bytes, offsets and cause. docs/salvage.md says how a broker gets the result.
+
+Examples:
+  topicfs salvage --dry-run -o /mnt/new/data /var/lib/kafka/data
+  topicfs salvage -o /mnt/new/data /var/lib/kafka/data
+  topicfs salvage -o out data 'orders/*' payments/0
+  topicfs salvage -o out data orders/0.stray              a leftover, only by name
+  topicfs salvage --format json -o out orders-0 > report.json
+
+Exit codes: 0 all was kept, 1 something was left, 2 could not run.";
 
 const FSTAB_EXAMPLE: &str = "\
 In /etc/fstab:

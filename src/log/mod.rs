@@ -17,14 +17,22 @@
 //! | `window` | the part of a file that such a scan has in memory |
 //! | [`transactions`] | which records `read_committed` hides |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
+//! | [`indexing`], [`producers`], [`epochs`] | what is made from batches: indexes, producer state, leader epochs |
+//! | [`durable`] | new files of a directory that is ours |
+//! | [`salvage`] | what is sound, written as clean data directories |
 //! | [`files`] | descriptors: a bounded pool, identity, `O_NOATIME` |
 
 mod ahead;
 pub mod checkpoints;
+pub mod durable;
+pub mod epochs;
 pub mod error;
 pub mod files;
+pub mod indexing;
 pub mod partition;
+pub mod producers;
 mod roots;
+pub mod salvage;
 pub mod scan;
 pub mod segment;
 pub mod sidecar;
