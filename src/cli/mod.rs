@@ -9,6 +9,7 @@
 //! | [`mount`] | `mount`, `umount`, and `mount.topicfs` as mount(8) calls it |
 //! | [`demo`] | `demo` |
 //! | [`ls`], [`cat`], [`tail`], [`index`] | the same tree without a mount |
+//! | [`dump`] | single files, as kafka-dump-log prints them |
 //! | [`documents`] | `completions` and `man`, made from the grammar |
 //! | [`logging`] | where messages go |
 
@@ -16,6 +17,7 @@ pub mod args;
 pub mod cat;
 pub mod demo;
 pub mod documents;
+pub mod dump;
 pub mod index;
 pub mod logging;
 pub mod ls;
@@ -62,6 +64,7 @@ fn dispatch(topicfs: &TopicFs) -> anyhow::Result<ExitCode> {
         Command::Cat(args) => quietly(level).and_then(|()| cat::run(args)),
         Command::Tail(args) => quietly(level).and_then(|()| tail::run(args)),
         Command::Index(args) => quietly(level).and_then(|()| index::run(args)),
+        Command::Dump(args) => quietly(level).and_then(|()| dump::run(args)),
         Command::Completions(args) => documents::completions(args),
         Command::Man(args) => documents::man(args),
     }

@@ -11,14 +11,20 @@
 //! | [`partition`] | one replica: its segments, bounds and transactions as they are now |
 //! | [`segment`] | one `.log` with its index as a hint |
 //! | [`scan`] | batch after batch, and where reading resumes behind damage |
+//! | [`entries`] | entry after entry as Kafka iterates a file, damaged or not |
+//! | [`index_check`] | whether index entries lead look-ups to the right place |
+//! | [`beside`] | the files of a segment that are compared with each other |
 //! | `window` | the part of a file that such a scan has in memory |
 //! | [`transactions`] | which records `read_committed` hides |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
 //! | [`files`] | descriptors: a bounded pool, identity, `O_NOATIME` |
 
+pub mod beside;
 pub mod checkpoints;
+pub mod entries;
 pub mod error;
 pub mod files;
+pub mod index_check;
 pub mod partition;
 mod roots;
 pub mod scan;

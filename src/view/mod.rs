@@ -18,6 +18,7 @@
 
 pub mod env;
 pub mod format;
+pub mod dump;
 mod frontier;
 pub mod info;
 pub mod jsonl;
