@@ -141,7 +141,8 @@ impl Pair {
         let names: BTreeSet<_> = self.theirs.keys().chain(self.ours.keys()).collect();
         let files = names.into_iter().filter_map(|name| Some((name, SegmentFile::parse(name)?)));
         let files = files.filter(|(_, file)| file.file_type == file_type && file.state == FileState::Live);
-        let read = |side: &BTreeMap<String, PathBuf>, name: &str| side.get(name).map(|path| fs::read(path).unwrap());
+        let read =
+            |side: &BTreeMap<String, PathBuf>, name: &str| side.get(name).map(|path| fs::read(path).unwrap());
         files.map(|(name, file)| (file, read(&self.theirs, name), read(&self.ours, name))).collect()
     }
 
@@ -338,9 +339,10 @@ fn base_of(batch: &[u8]) -> i64 {
 
 /// All batches of the logs of a partition directory, in order.
 fn all_batches(partition: &Path) -> Vec<Vec<u8>> {
-    let logs = files(partition).into_iter().filter(|(name, _)| SegmentFile::parse(name).is_some_and(|file| {
-        file.file_type == FileType::Log && file.state == FileState::Live
-    }));
+    let logs = files(partition).into_iter().filter(|(name, _)| {
+        SegmentFile::parse(name)
+            .is_some_and(|file| file.file_type == FileType::Log && file.state == FileState::Live)
+    });
     logs.flat_map(|(_, path)| {
         let log = fs::read(path).unwrap();
         batches(&log).into_iter().map(<[u8]>::to_vec).collect::<Vec<_>>()
@@ -349,9 +351,8 @@ fn all_batches(partition: &Path) -> Vec<Vec<u8>> {
 }
 
 /// Cases of which more or less is kept than the sound batches, by the base offsets of those.
-const OTHERWISE: &[(&str, &[i64], &str)] = &[
-    ("batches-swapped", &[39], "one of two batches is out of place"),
-];
+const OTHERWISE: &[(&str, &[i64], &str)] =
+    &[("batches-swapped", &[39], "one of two batches is out of place")];
 
 #[test]
 fn of_the_hundred_damaged_copies_every_sound_batch_is_kept_byte_for_byte_and_nothing_else() {
@@ -387,7 +388,8 @@ fn of_the_hundred_damaged_copies_every_sound_batch_is_kept_byte_for_byte_and_not
 /// Reads a salvaged directory with our own engine, and salvages it again: it must be sound.
 fn check_reading(case: &str, data: &Path, topic: &str) {
     let (topic, number) = topic.rsplit_once('-').unwrap();
-    let fs = shown::open(data.to_str().unwrap(), FsOptions { from: From::FirstSegment, ..FsOptions::default() });
+    let fs =
+        shown::open(data.to_str().unwrap(), FsOptions { from: From::FirstSegment, ..FsOptions::default() });
     shown::read(&fs, &format!("{topic}/{number}/log"));
     assert_eq!(shown::read(&fs, &format!("{topic}/{number}/problems")), b"", "{case}");
     let again = scratch();

@@ -38,6 +38,8 @@ pub enum Command {
     Index(IndexArgs),
     /// Write what is sound of a source as clean data directories
     Salvage(SalvageArgs),
+    /// Print segments, indexes, snapshots and checkpoints as kafka-dump-log does
+    Dump(DumpArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the manual page, or write all of them
@@ -204,6 +206,69 @@ pub enum ReportFormat {
     Json,
 }
 
+/// `topicfs dump`
+#[derive(Debug, Args)]
+#[command(long_about = DUMP_ABOUT, after_help = DUMP_EXAMPLES)]
+#[group(id = "dumped", multiple = true, required = true)]
+pub struct DumpArgs {
+    /// Files of a data directory, of a backup or of a bucket
+    #[arg(value_name = "FILE", group = "dumped")]
+    pub paths: Vec<PathBuf>,
+    /// More files, with commas between
+    #[arg(long, value_name = "FILE,..", value_delimiter = ',', group = "dumped")]
+    pub files: Vec<PathBuf>,
+    /// Print keys and values too; a decoder class means that as well
+    #[arg(long)]
+    pub print_data_log: bool,
+    /// Print a line for each record; printing keys and values means that as well
+    #[arg(long)]
+    pub deep_iteration: bool,
+    /// Leave out all but keys and values of records
+    #[arg(long)]
+    pub skip_record_metadata: bool,
+    /// Read no more than this of each log
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(i32).range(0..))]
+    pub max_bytes: Option<i32>,
+    /// Accepted; batches of any size are read
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(i32).range(0..))]
+    pub max_message_size: Option<i32>,
+    /// Compare indexes with their log and don't print them
+    #[arg(long)]
+    pub verify_index_only: bool,
+    /// Check of indexes only what a broker decides by whether to rebuild them
+    #[arg(long)]
+    pub index_sanity_check: bool,
+    /// How keys are printed
+    #[arg(long, value_name = "CLASS", num_args = 0..=1, default_missing_value = "StringDecoder")]
+    pub key_decoder_class: Option<String>,
+    /// How values are printed
+    #[arg(long, value_name = "CLASS", num_args = 0..=1, default_missing_value = "StringDecoder")]
+    pub value_decoder_class: Option<String>,
+    /// kafka-dump-log's decoders of internal topics, which are not there yet.
+    #[command(flatten)]
+    pub decoders: DecoderArgs,
+}
+
+/// kafka-dump-log's decoders of internal topics.
+#[derive(Debug, Args)]
+pub struct DecoderArgs {
+    /// Not there yet
+    #[arg(long, hide = true)]
+    pub offsets_decoder: bool,
+    /// Not there yet
+    #[arg(long, hide = true)]
+    pub transaction_log_decoder: bool,
+    /// Not there yet
+    #[arg(long, hide = true)]
+    pub cluster_metadata_decoder: bool,
+    /// Not there yet
+    #[arg(long, hide = true)]
+    pub remote_log_metadata_decoder: bool,
+    /// Not there yet
+    #[arg(long, hide = true)]
+    pub share_group_state_decoder: bool,
+}
+
 /// `topicfs completions`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  topicfs completions bash > /etc/bash_completion.d/topicfs")]
@@ -277,6 +342,22 @@ Examples:
   topicfs salvage --format json -o out orders-0 > report.json
 
 Exit codes: 0 all was kept, 1 something was left, 2 could not run.";
+const DUMP_ABOUT: &str = "\
+Print segments, indexes, snapshots and checkpoints as kafka-dump-log does
+
+The text is that of kafka-dump-log 4.4.0, byte for byte. Where that stops at damage, lines that begin with
+`topicfs: ` tell place and cause, and the dump goes on. Mismatches between an index and its log are told on
+stderr in Kafka's words, without its false alarms; docs/dump.md lists every difference.
+
+Decoder classes are org.apache.kafka.tools.api.StringDecoder, IntegerDecoder, LongDecoder and DefaultDecoder.";
+
+const DUMP_EXAMPLES: &str = "\
+Examples:
+  topicfs dump --print-data-log orders-0/00000000000000000000.log | less
+  topicfs dump --verify-index-only orders-0/*.index orders-0/*.timeindex
+  topicfs dump orders-0/leader-epoch-checkpoint meta.properties
+
+Exit codes: 0 fine, 1 damage or a mismatch was found, 2 could not run.";
 
 const FSTAB_EXAMPLE: &str = "\
 In /etc/fstab:

@@ -10,6 +10,7 @@
 //! | [`demo`] | `demo` |
 //! | [`ls`], [`cat`], [`tail`], [`index`] | the same tree without a mount |
 //! | [`salvage`] | what is sound, written as clean data directories |
+//! | [`dump`] | single files, as kafka-dump-log prints them |
 //! | [`documents`] | `completions` and `man`, made from the grammar |
 //! | [`logging`] | where messages go |
 
@@ -17,6 +18,7 @@ pub mod args;
 pub mod cat;
 pub mod demo;
 pub mod documents;
+pub mod dump;
 pub mod index;
 pub mod logging;
 pub mod ls;
@@ -65,6 +67,7 @@ fn dispatch(topicfs: &TopicFs) -> anyhow::Result<ExitCode> {
         Command::Tail(args) => quietly(level).and_then(|()| tail::run(args)),
         Command::Index(args) => quietly(level).and_then(|()| index::run(args)),
         Command::Salvage(args) => quietly(level).and_then(|()| salvage::run(args)),
+        Command::Dump(args) => quietly(level).and_then(|()| dump::run(args)),
         Command::Completions(args) => documents::completions(args),
         Command::Man(args) => documents::man(args),
     }

@@ -14,6 +14,9 @@
 //! | `swaps` | what an interrupted compaction left, resolved as Kafka's loader does |
 //! | [`scan`] | batch after batch, and where reading resumes behind damage |
 //! | `ahead` | which of the batches behind damage belong where they are |
+//! | [`entries`] | entry after entry as Kafka iterates a file, damaged or not |
+//! | [`index_check`] | whether index entries lead look-ups to the right place |
+//! | [`beside`] | the files of a segment that are compared with each other |
 //! | `window` | the part of a file that such a scan has in memory |
 //! | [`transactions`] | which records `read_committed` hides |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
@@ -23,11 +26,14 @@
 //! | [`files`] | descriptors: a bounded pool, identity, `O_NOATIME` |
 
 mod ahead;
+pub mod beside;
 pub mod checkpoints;
 pub mod durable;
+pub mod entries;
 pub mod epochs;
 pub mod error;
 pub mod files;
+pub mod index_check;
 pub mod indexing;
 pub mod partition;
 pub mod producers;

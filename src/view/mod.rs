@@ -16,6 +16,7 @@
 //! | [`problems`] | damage that was met |
 //! | [`info`] | the summary of a partition |
 
+pub mod dump;
 pub mod env;
 pub mod format;
 mod frontier;

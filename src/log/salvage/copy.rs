@@ -329,7 +329,9 @@ impl<'a> Copier<'a> {
     /// The log start, unless it is behind the end: a broker would delete all of such a log.
     fn checked_start(&mut self, start: Offset, first_base: Offset, log_end: Offset) -> Offset {
         if start > log_end {
-            let text = format!("log start {start} is behind the log end {log_end}: left out, a broker would delete all");
+            let text = format!(
+                "log start {start} is behind the log end {log_end}: left out, a broker would delete all"
+            );
             self.notes.push(text);
             return first_base;
         }
