@@ -36,6 +36,8 @@ pub enum Command {
     Tail(TailArgs),
     /// Measure everything now, so that sizes are known later
     Index(IndexArgs),
+    /// Check every batch, index, snapshot and checkpoint
+    Verify(VerifyArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the manual page, or write all of them
@@ -167,6 +169,33 @@ pub struct IndexArgs {
     pub options: OptionArgs,
 }
 
+/// `topicfs verify`
+#[derive(Debug, Args)]
+#[command(after_help = VERIFY_HELP)]
+pub struct VerifyArgs {
+    /// As for `mount`, or one file: an index, a snapshot, a checkpoint
+    #[arg(required = true)]
+    pub sources: Vec<String>,
+    /// How problems are printed, one a line
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+    /// Print problems alone: no notes, no summary, no progress
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+    /// What is read and how.
+    #[command(flatten)]
+    pub options: OptionArgs,
+}
+
+/// How a report is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ReportFormat {
+    /// Fields with tabs between
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
 /// `topicfs completions`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  topicfs completions bash > /etc/bash_completion.d/topicfs")]
@@ -227,6 +256,18 @@ Examples:
   topicfs cat data orders/0/log | grep 4711
   topicfs cat -o isolation=read_committed data orders/0/log.jsonl | jq .value
   topicfs cat data-a,data-b 'orders/*/by-offset/last-1'";
+
+const VERIFY_HELP: &str = "\
+A line has file, position, length, offset, kind and cause. The summary goes to standard error.
+docs/verify.md says what each kind means, what a broker does with it, and what to do.
+
+Exit codes: 0 sound (notes may be told), 1 problems, 2 could not run.
+
+Examples:
+  topicfs verify /var/lib/kafka/data
+  topicfs verify --format json data-a data-b | jq -r 'select(.severity == \"problem\") | .kind'
+  topicfs verify -q orders-0 payments-3/00000000000000000042.log
+  topicfs verify orders-0/00000000000000000042.index";
 
 const FSTAB_EXAMPLE: &str = "\
 In /etc/fstab:

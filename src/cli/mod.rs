@@ -9,6 +9,7 @@
 //! | [`mount`] | `mount`, `umount`, and `mount.topicfs` as mount(8) calls it |
 //! | [`demo`] | `demo` |
 //! | [`ls`], [`cat`], [`tail`], [`index`] | the same tree without a mount |
+//! | [`verify`] | everything checked |
 //! | [`documents`] | `completions` and `man`, made from the grammar |
 //! | [`logging`] | where messages go |
 
@@ -21,6 +22,7 @@ pub mod logging;
 pub mod ls;
 pub mod mount;
 pub mod tail;
+pub mod verify;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -62,6 +64,7 @@ fn dispatch(topicfs: &TopicFs) -> anyhow::Result<ExitCode> {
         Command::Cat(args) => quietly(level).and_then(|()| cat::run(args)),
         Command::Tail(args) => quietly(level).and_then(|()| tail::run(args)),
         Command::Index(args) => quietly(level).and_then(|()| index::run(args)),
+        Command::Verify(args) => quietly(level).and_then(|()| verify::run(args)),
         Command::Completions(args) => documents::completions(args),
         Command::Man(args) => documents::man(args),
     }

@@ -12,6 +12,8 @@
 //! | [`segment`] | one `.log` with its index as a hint |
 //! | [`scan`] | batch after batch, and where reading resumes behind damage |
 //! | `window` | the part of a file that such a scan has in memory |
+//! | [`problem`] | what can be wrong with a source, and the closed list of its kinds |
+//! | [`verify`] | everything checked: each batch, index, snapshot, checkpoint and name |
 //! | [`transactions`] | which records `read_committed` hides |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
 //! | [`files`] | descriptors: a bounded pool, identity, `O_NOATIME` |
@@ -20,6 +22,7 @@ pub mod checkpoints;
 pub mod error;
 pub mod files;
 pub mod partition;
+pub mod problem;
 mod roots;
 pub mod scan;
 pub mod segment;
@@ -27,6 +30,7 @@ pub mod sidecar;
 pub mod source;
 pub mod sys;
 pub mod transactions;
+pub mod verify;
 mod window;
 
 pub use error::LogError;
