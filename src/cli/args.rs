@@ -40,6 +40,8 @@ pub enum Command {
     Salvage(SalvageArgs),
     /// Print segments, indexes, snapshots and checkpoints as kafka-dump-log does
     Dump(DumpArgs),
+    /// Check every batch, index, snapshot and checkpoint
+    Verify(VerifyArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the manual page, or write all of them
@@ -195,6 +197,24 @@ pub struct SalvageArgs {
     /// A YAML file with the same options
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+}
+
+/// `topicfs verify`
+#[derive(Debug, Args)]
+#[command(after_help = VERIFY_HELP)]
+pub struct VerifyArgs {
+    /// As for `mount`, or one file: an index, a snapshot, a checkpoint
+    #[arg(required = true)]
+    pub sources: Vec<String>,
+    /// How problems are printed, one a line
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+    /// Print problems alone: no notes, no summary, no progress
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+    /// What is read and how.
+    #[command(flatten)]
+    pub options: OptionArgs,
 }
 
 /// How a report is printed.
@@ -358,6 +378,17 @@ Examples:
   topicfs dump orders-0/leader-epoch-checkpoint meta.properties
 
 Exit codes: 0 fine, 1 damage or a mismatch was found, 2 could not run.";
+const VERIFY_HELP: &str = "\
+A line has file, position, length, offset, kind and cause. The summary goes to standard error.
+docs/verify.md says what each kind means, what a broker does with it, and what to do.
+
+Exit codes: 0 sound (notes may be told), 1 problems, 2 could not run.
+
+Examples:
+  topicfs verify /var/lib/kafka/data
+  topicfs verify --format json data-a data-b | jq -r 'select(.severity == \"problem\") | .kind'
+  topicfs verify -q orders-0 payments-3/00000000000000000042.log
+  topicfs verify orders-0/00000000000000000042.index";
 
 const FSTAB_EXAMPLE: &str = "\
 In /etc/fstab:

@@ -11,6 +11,7 @@
 //! | [`ls`], [`cat`], [`tail`], [`index`] | the same tree without a mount |
 //! | [`salvage`] | what is sound, written as clean data directories |
 //! | [`dump`] | single files, as kafka-dump-log prints them |
+//! | [`verify`] | everything checked |
 //! | [`documents`] | `completions` and `man`, made from the grammar |
 //! | [`logging`] | where messages go |
 
@@ -25,6 +26,7 @@ pub mod ls;
 pub mod mount;
 pub mod salvage;
 pub mod tail;
+pub mod verify;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -68,6 +70,7 @@ fn dispatch(topicfs: &TopicFs) -> anyhow::Result<ExitCode> {
         Command::Index(args) => quietly(level).and_then(|()| index::run(args)),
         Command::Salvage(args) => quietly(level).and_then(|()| salvage::run(args)),
         Command::Dump(args) => quietly(level).and_then(|()| dump::run(args)),
+        Command::Verify(args) => quietly(level).and_then(|()| verify::run(args)),
         Command::Completions(args) => documents::completions(args),
         Command::Man(args) => documents::man(args),
     }

@@ -111,9 +111,13 @@ struct RawEntry {
     current_txn_first_offset: I64,
 }
 
-const HEADER_LEN: usize = 10;
+/// Bytes before the entries.
+pub const HEADER_LEN: usize = 10;
+/// Bytes of an entry.
+pub const ENTRY_LEN: usize = 46;
+
 const _: () = assert!(size_of::<RawHeader>() == HEADER_LEN);
-const _: () = assert!(size_of::<RawEntry>() == 46);
+const _: () = assert!(size_of::<RawEntry>() == ENTRY_LEN);
 
 /// Reads a whole producer snapshot.
 ///

@@ -5,6 +5,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::format::batch::Limits;
+use crate::log::source::SourceOptions;
+
 /// Declares an enum whose variants have a name in options and configuration files.
 macro_rules! choice {
     (
@@ -144,6 +147,14 @@ pub struct Options {
     pub max_read_rate: Option<u64>,
     /// Who may read a mount.
     pub access: Access,
+}
+
+impl Options {
+    /// What the source's files are read with.
+    pub const fn of_source(&self) -> SourceOptions {
+        let Self { max_batch_bytes, max_decoded_bytes, follow_symlinks, .. } = *self;
+        SourceOptions { limits: Limits { max_batch_bytes, max_decoded_bytes }, follow_symlinks }
+    }
 }
 
 impl Default for Options {

@@ -97,6 +97,13 @@ pub fn read_small(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Whether a file was written to so recently that its last batch may still be on its way.
+pub fn is_young(path: &Path) -> bool {
+    const WRITE_TIME: Duration = Duration::from_secs(10);
+    let modified = std::fs::metadata(path).and_then(|meta| meta.modified());
+    modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age < WRITE_TIME))
+}
+
 /// Reads until `buffer` is full or the file ends; the number of bytes read.
 ///
 /// # Errors

@@ -18,6 +18,8 @@
 //! | [`index_check`] | whether index entries lead look-ups to the right place |
 //! | [`beside`] | the files of a segment that are compared with each other |
 //! | `window` | the part of a file that such a scan has in memory |
+//! | [`problem`] | what can be wrong with a source, and the closed list of its kinds |
+//! | [`verify`] | everything checked: each batch, index, snapshot, checkpoint and name |
 //! | [`transactions`] | which records `read_committed` hides |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
 //! | [`indexing`], [`producers`], [`epochs`] | what is made from batches: indexes, producer state, leader epochs |
@@ -36,6 +38,7 @@ pub mod files;
 pub mod index_check;
 pub mod indexing;
 pub mod partition;
+pub mod problem;
 pub mod producers;
 mod roots;
 pub mod salvage;
@@ -47,6 +50,7 @@ pub mod suspects;
 mod swaps;
 pub mod sys;
 pub mod transactions;
+pub mod verify;
 mod window;
 
 pub use error::LogError;

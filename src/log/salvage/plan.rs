@@ -165,9 +165,9 @@ pub fn plan(source: &Source, patterns: &[String], out: &Path) -> Result<Plan, Pl
     }
     check_conflicts(&plan.jobs)?;
     plan.left_out.extend(tree.notes.iter().map(|note| LeftOut {
-        path: note.path.clone(),
+        path: note.file.clone(),
         name: None,
-        cause: note.text.clone(),
+        cause: note.cause.clone(),
         weight: Weight::Harmless,
     }));
     Ok(plan)
