@@ -36,6 +36,8 @@ pub enum Command {
     Tail(TailArgs),
     /// Measure everything now, so that sizes are known later
     Index(IndexArgs),
+    /// Print checksum, size, time and content of every file of a source
+    Manifest(ManifestArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the manual page, or write all of them
@@ -167,6 +169,32 @@ pub struct IndexArgs {
     pub options: OptionArgs,
 }
 
+/// `topicfs manifest`
+#[derive(Debug, Args)]
+#[command(after_help = MANIFEST_EXAMPLES)]
+pub struct ManifestArgs {
+    /// As for `mount`; also any other directory or file
+    #[arg(required = true, value_name = "SOURCE")]
+    pub sources: Vec<String>,
+    /// How a file is written
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
+    pub format: ManifestFormat,
+    /// What is read and how.
+    #[command(flatten)]
+    pub options: OptionArgs,
+}
+
+/// How `topicfs manifest` writes a file.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum ManifestFormat {
+    /// A line with tabs between its columns, which the first line names
+    Text,
+    /// A JSON object a line
+    Json,
+    /// As sha256sum prints it, for `sha256sum -c`
+    Sha256sum,
+}
+
 /// `topicfs completions`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  topicfs completions bash > /etc/bash_completion.d/topicfs")]
@@ -227,6 +255,15 @@ Examples:
   topicfs cat data orders/0/log | grep 4711
   topicfs cat -o isolation=read_committed data orders/0/log.jsonl | jq .value
   topicfs cat data-a,data-b 'orders/*/by-offset/last-1'";
+
+const MANIFEST_EXAMPLES: &str = "\
+Examples:
+  topicfs manifest data > evidence.txt
+  topicfs manifest --format json data | jq -r 'select(.damage) | .path'
+  topicfs manifest --format sha256sum data > SHA256SUMS     then: sha256sum -c SHA256SUMS
+
+The whole source is read once. Records, offsets and the like are what the headers of batches say.
+Exit codes: 0 fine, 1 a file could not be read or is damaged, 2 could not run.";
 
 const FSTAB_EXAMPLE: &str = "\
 In /etc/fstab:

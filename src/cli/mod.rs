@@ -9,6 +9,7 @@
 //! | [`mount`] | `mount`, `umount`, and `mount.topicfs` as mount(8) calls it |
 //! | [`demo`] | `demo` |
 //! | [`ls`], [`cat`], [`tail`], [`index`] | the same tree without a mount |
+//! | [`manifest`] | what each file of a source is |
 //! | [`documents`] | `completions` and `man`, made from the grammar |
 //! | [`logging`] | where messages go |
 
@@ -19,6 +20,7 @@ pub mod documents;
 pub mod index;
 pub mod logging;
 pub mod ls;
+pub mod manifest;
 pub mod mount;
 pub mod tail;
 
@@ -62,6 +64,7 @@ fn dispatch(topicfs: &TopicFs) -> anyhow::Result<ExitCode> {
         Command::Cat(args) => quietly(level).and_then(|()| cat::run(args)),
         Command::Tail(args) => quietly(level).and_then(|()| tail::run(args)),
         Command::Index(args) => quietly(level).and_then(|()| index::run(args)),
+        Command::Manifest(args) => quietly(level).and_then(|()| manifest::run(args)),
         Command::Completions(args) => documents::completions(args),
         Command::Man(args) => documents::man(args),
     }

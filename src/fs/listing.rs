@@ -37,6 +37,7 @@ impl Fs {
             Node::Root => Ok(self.root_names()),
             Node::Control => Ok(ControlFile::ALL
                 .into_iter()
+                .filter(|file| file.is_listed())
                 .map(|file| (file.name().into(), Node::ControlFile(file)))
                 .collect()),
             Node::Topic(topic) => {

@@ -17,7 +17,7 @@ use crate::fs::error::FsError;
 use crate::fs::handles::{Content, Entry, Handle, Handles};
 use crate::fs::inodes::Inodes;
 use crate::fs::measuring::{Measurement, Measuring};
-use crate::fs::node::{Item, Node, PartitionKey, Records, RecordsKind};
+use crate::fs::node::{ControlFile, Item, Node, PartitionKey, Records, RecordsKind};
 use crate::fs::options::{Access, From, Isolation, OnDamage, Options, UpTo};
 use crate::fs::tails::Tails;
 use crate::log::LogError;
@@ -248,6 +248,7 @@ impl Fs {
                 attributes.size = meta.len();
                 attributes.mtime = meta.modified().unwrap_or(self.started);
             }
+            Node::ControlFile(ControlFile::Manifest(_)) => attributes.is_sized = false,
             _ if !attributes.is_dir => attributes.size = self.small_file(node)?.len() as u64,
             _ => {}
         }

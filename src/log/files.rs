@@ -81,6 +81,13 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Whether a file was written to so recently that its last batch may still be on its way.
+pub fn is_young(path: &Path) -> bool {
+    const WRITE_TIME: Duration = Duration::from_secs(10);
+    let modified = std::fs::metadata(path).and_then(|meta| meta.modified());
+    modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age < WRITE_TIME))
+}
+
 /// Reads a small file of the source whole.
 ///
 /// # Errors

@@ -14,11 +14,16 @@
 //! | `window` | the part of a file that such a scan has in memory |
 //! | [`transactions`] | which records `read_committed` hides |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
+//! | [`heads`] | what the first bytes of a file tell of it |
+//! | [`manifest`], [`hashing`] | what each file of a source is: checksum, times, and what a segment holds |
 //! | [`files`] | descriptors: a bounded pool, identity, `O_NOATIME` |
 
 pub mod checkpoints;
 pub mod error;
 pub mod files;
+pub mod hashing;
+pub mod heads;
+pub mod manifest;
 pub mod partition;
 mod roots;
 pub mod scan;

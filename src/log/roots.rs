@@ -17,6 +17,7 @@ use crate::format::properties::Properties;
 use crate::log::LogError;
 use crate::log::checkpoints::CheckpointFile;
 use crate::log::files::{self, FileId, FilePool};
+use crate::log::heads::{head_of, looks_like_text};
 use crate::log::partition::{Bounds, Origin, Partition};
 use crate::log::segment::base_of_name;
 use crate::log::source::SourceOptions;
@@ -164,13 +165,6 @@ fn open_segment(path: PathBuf, pool: &Arc<FilePool>, options: SourceOptions) -> 
     Ok(Root::Single(Arc::new(single(Origin::File(path), &directory, pool, options))))
 }
 
-/// The first bytes of a file.
-fn head_of(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut bytes = [0; 64];
-    let read = files::read_full(&files::open(path)?, &mut bytes, 0)?;
-    Ok(bytes[..read].to_vec())
-}
-
 /// Refuses a directory whose first segment is a text file.
 fn check_not_text(path: &Path, listing: &Listing) -> Result<(), LogError> {
     let Some(first) = &listing.first_segment else { return Ok(()) };
@@ -202,11 +196,6 @@ fn is_broker_file(name: &str) -> bool {
         names::BOOTSTRAP_CHECKPOINT,
     ]
     .contains(&name)
-}
-
-/// Whether these first bytes can't be a segment's: an offset that is printable has eight printable bytes.
-fn looks_like_text(head: &[u8]) -> bool {
-    head.len() >= 8 && head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
 }
 
 /// The parts of SOURCE between its commas; a path that exists as written is one part.
@@ -244,7 +233,7 @@ pub(super) fn not_a_source(path: &Path, reason: &str) -> LogError {
     LogError::NotASource { path: path.to_owned(), reason: reason.to_owned() }
 }
 
-fn not_openable(path: &Path, source: &std::io::Error) -> LogError {
+pub(super) fn not_openable(path: &Path, source: &std::io::Error) -> LogError {
     let reason = match source.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
         std::io::ErrorKind::PermissionDenied => {

@@ -162,7 +162,8 @@ fn count(view: &PartitionView, env: &Env<'_>) -> Result<Counted, LogError> {
     Ok(counted)
 }
 
-const fn tail_name(tail: &Tail) -> &'static str {
+/// The word for how a segment ends.
+pub(super) const fn tail_name(tail: &Tail) -> &'static str {
     match tail {
         Tail::Clean => "clean",
         Tail::Torn(_) => "torn",

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use crate::format::batch::BatchError;
+use crate::log::files;
 use crate::log::scan::{Damage, Fault, Tail};
 use crate::log::segment::Segment;
 use crate::units::{Offset, Position};
@@ -24,13 +24,6 @@ pub struct Problem {
     pub kind: Kind,
     /// The cause, with expected and found values.
     pub cause: String,
-}
-
-/// Whether a file was written to so recently that its last batch may still be on its way.
-fn is_young(path: &Path) -> bool {
-    const WRITE_TIME: Duration = Duration::from_secs(10);
-    let modified = std::fs::metadata(path).and_then(|meta| meta.modified());
-    modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age < WRITE_TIME))
 }
 
 /// The kinds of damage.
@@ -85,7 +78,7 @@ impl Problems {
             Tail::Zero(_) => Kind::ZeroTail,
             Tail::Bad(_) => Kind::Damaged,
         };
-        if segment.is_active() && is_young(&segment.path) {
+        if segment.is_active() && files::is_young(&segment.path) {
             return;
         }
         if let Some(damage) = tail.damage() {
