@@ -262,7 +262,7 @@ Examples:
   topicfs manifest --format json data | jq -r 'select(.damage) | .path'
   topicfs manifest --format sha256sum data > SHA256SUMS     then: sha256sum -c SHA256SUMS
 
-The whole source is read once. Records, offsets and the like are what the headers of batches say.
+The whole source is read, each byte once.
 Exit codes: 0 fine, 1 a file could not be read or is damaged, 2 could not run.";
 
 const FSTAB_EXAMPLE: &str = "\

@@ -65,14 +65,14 @@ impl Entry {
     }
 }
 
-/// What is in a segment, as the headers of its sound batches say.
+/// What is in a segment: the batches that are sound, with all of their records.
 #[derive(Debug, Default)]
 pub struct Contents {
     /// The first offset of the first batch and the last one of the last.
     pub offsets: Option<(Offset, Offset)>,
     /// The timestamp of the first record that has one.
     pub first_timestamp: Option<Timestamp>,
-    /// The largest timestamp of all batches.
+    /// The largest timestamp of all records.
     pub max_timestamp: Option<Timestamp>,
     /// Records, without control records.
     pub records: u64,
@@ -297,6 +297,30 @@ fn begins_below(file: &HashedFile<'_>, base: Offset) -> io::Result<bool> {
     Ok(prefix.is_some_and(|prefix| (0..base.0).contains(&prefix.offset.0)))
 }
 
+/// What a batch's records tell.
+#[derive(Default)]
+struct Records {
+    count: u64,
+    first_offset: Option<Offset>,
+    first_timestamp: Option<Timestamp>,
+    max_timestamp: Option<Timestamp>,
+}
+
+impl Records {
+    fn of(batch: &Batch<'_>, decoder: &mut Decoder, limits: Limits) -> Result<Self, BatchError> {
+        let mut found = Self::default();
+        for record in batch.records(decoder, &limits)? {
+            let record = record?;
+            let time = Some(record.timestamp).filter(|time| !time.is_none());
+            found.count += 1;
+            found.first_offset = found.first_offset.or(Some(record.offset));
+            found.first_timestamp = found.first_timestamp.or(time);
+            found.max_timestamp = found.max_timestamp.max(time);
+        }
+        Ok(found)
+    }
+}
+
 impl Contents {
     /// All batches.
     pub fn batches(&self) -> u64 {
@@ -305,17 +329,11 @@ impl Contents {
 
     fn add(&mut self, position: Position, batch: &Batch<'_>, decoder: &mut Decoder, limits: Limits) {
         let header = &batch.header;
-        let count = match header.record_count {
-            Some(count) => Ok(u64::from(count)),
-            None => batch
-                .records(decoder, &limits)
-                .and_then(|records| records.map(|record| record.map(|_| 1)).sum::<Result<u64, BatchError>>()),
-        };
-        let count = match count {
-            Ok(count) => count,
+        let records = match Records::of(batch, decoder, limits) {
+            Ok(records) => records,
             Err(error) => return self.add_damage(position, batch.bytes.len() as u64, error),
         };
-        let first = batch.first_offset(decoder, &limits).unwrap_or(header.last_offset);
+        let first = header.base_offset.or(records.first_offset).unwrap_or(header.last_offset);
         let first = self.offsets.map_or(first, |(first, _)| first);
         self.offsets = Some((first, header.last_offset));
         *self.magics.entry(header.magic).or_default() += 1;
@@ -323,24 +341,11 @@ impl Contents {
         self.producers.add(header.producer_id);
         self.epochs.add(header.leader_epoch);
         if header.is_control {
-            self.control_records += count;
-        } else if count > 0 {
-            self.records += count;
-            self.add_times(batch, decoder, limits);
-        }
-    }
-
-    fn add_times(&mut self, batch: &Batch<'_>, decoder: &mut Decoder, limits: Limits) {
-        if batch.header.magic == 0 {
-            return;
-        }
-        let max = Some(batch.header.max_timestamp).filter(|time| !time.is_none());
-        self.max_timestamp = self.max_timestamp.max(max);
-        if self.first_timestamp.is_none()
-            && let Ok(records) = batch.records(decoder, &limits)
-        {
-            let mut times = records.map_while(Result::ok).map(|record| record.timestamp);
-            self.first_timestamp = times.find(|time| !time.is_none());
+            self.control_records += records.count;
+        } else {
+            self.records += records.count;
+            self.first_timestamp = self.first_timestamp.or(records.first_timestamp);
+            self.max_timestamp = self.max_timestamp.max(records.max_timestamp);
         }
     }
 
