@@ -352,3 +352,49 @@ fn directories_that_appear_and_go_while_it_is_open() {
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(topics(&fs), ["a"]);
 }
+
+/// One batch that covers the offsets `first` to `last` and holds those in `kept`.
+fn batch(first: i64, last: i64, kept: &[i64]) -> Vec<u8> {
+    let record = |offset: &i64| ShownRecord {
+        offset: *offset,
+        timestamp: 1_700_000_000_000,
+        key: Some(b"k".to_vec()),
+        value: Some(offset.to_string().into_bytes()),
+        headers: Vec::new(),
+    };
+    let records = kept.iter().map(record).collect();
+    batches::encode(&Plan { base: first, last, ..Plan::of(records, Compression::None) }).remove(0).bytes
+}
+
+#[test]
+fn an_interrupted_swap_is_read_as_kafkas_loader_resolves_it() {
+    let data = tempfile::tempdir().unwrap();
+    let directory = data.path().join("t-0");
+    std::fs::create_dir(&directory).unwrap();
+    let write =
+        |name: &str, bytes: &[u8]| std::fs::write(directory.join(format!("{name:0>24}")), bytes).unwrap();
+    let all = |from: i64| (from..from + 5).collect::<Vec<_>>();
+    for base in [0, 5, 10, 15] {
+        write(&format!("{base}.log"), &batch(base, base + 4, &all(base)));
+    }
+    let compacted = batch(0, 9, &[1, 8]);
+    let swap = directory.join("00000000000000000000.log.swap");
+    let read = || String::from_utf8(shown::read(&open(data.path()), "t/0/log")).unwrap();
+    let before = read();
+    // While its files are .cleaned, nothing has happened.
+    let cleaned = directory.join("00000000000000000000.log.cleaned");
+    std::fs::write(&cleaned, &compacted).unwrap();
+    assert_eq!(read(), before);
+    // Once it is .swap, it takes the place of both that it was made from.
+    std::fs::rename(&cleaned, &swap).unwrap();
+    std::fs::write(directory.join("00000000000000000000.index.swap"), []).unwrap();
+    assert_eq!(read(), "1\n8\n10\n11\n12\n13\n14\n15\n16\n17\n18\n19\n");
+    let fs = open(data.path());
+    assert_eq!(shown::read(&fs, "t/0/by-offset/8"), b"8");
+    assert!(fs.resolve("t/0/by-offset/7").is_err());
+    // A mount that is read while the swap goes on shows the same before and after.
+    std::fs::remove_file(directory.join("00000000000000000005.log")).unwrap();
+    std::fs::rename(&swap, directory.join("00000000000000000000.log")).unwrap();
+    assert_eq!(shown::read(&fs, "t/0/log"), read().into_bytes());
+    assert_eq!(read().lines().count(), 12);
+}

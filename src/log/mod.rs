@@ -10,7 +10,10 @@
 //! | `roots` | what each part of SOURCE is: a data directory, a partition, a segment |
 //! | [`partition`] | one replica: its segments, bounds and transactions as they are now |
 //! | [`segment`] | one `.log` with its index as a hint |
+//! | [`suspects`] | batches that can be decoded, but are not to be trusted |
+//! | `swaps` | what an interrupted compaction left, resolved as Kafka's loader does |
 //! | [`scan`] | batch after batch, and where reading resumes behind damage |
+//! | `ahead` | which of the batches behind damage belong where they are |
 //! | `window` | the part of a file that such a scan has in memory |
 //! | [`transactions`] | which records `read_committed` hides |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
@@ -18,6 +21,7 @@
 //! | [`manifest`], [`hashing`] | what each file of a source is: checksum, times, and what a segment holds |
 //! | [`files`] | descriptors: a bounded pool, identity, `O_NOATIME` |
 
+mod ahead;
 pub mod checkpoints;
 pub mod error;
 pub mod files;
@@ -30,6 +34,8 @@ pub mod scan;
 pub mod segment;
 pub mod sidecar;
 pub mod source;
+pub mod suspects;
+mod swaps;
 pub mod sys;
 pub mod transactions;
 mod window;

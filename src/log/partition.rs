@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Instant, SystemTime};
 
 use crate::format::batch::{Batch, Header, Limits};
+use crate::format::names::{self, FileType};
 use crate::log::LogError;
 use crate::log::checkpoints::CheckpointFile;
 use crate::log::files::{FileId, FilePool, TIME_GRAIN};
-use crate::log::scan::Step;
+use crate::log::scan::{Step, Tail};
 use crate::log::segment::{Segment, SegmentFile, SegmentUid, base_of_name};
+use crate::log::swaps::Swaps;
 use crate::units::{Offset, Position, TopicPartition};
 
 /// Where the bounds of a partition's offsets are kept.
@@ -145,7 +147,7 @@ impl Partition {
     /// Lists the directory; segments that are still the same files stay the same objects.
     fn list(&self) -> Result<Arc<[Arc<Segment>]>, LogError> {
         let mut files = match &self.origin {
-            Origin::Directory(path) => segment_files(path)?,
+            Origin::Directory(path) => self.segment_files(path)?,
             Origin::File(path) => vec![single_file(path)?],
         };
         files.sort_by_key(|file| file.base);
@@ -179,6 +181,33 @@ impl Partition {
             self.generation.fetch_add(1, Ordering::Relaxed);
         }
         Ok(segments.into())
+    }
+
+    fn segment_files(&self, directory: &Path) -> Result<Vec<SegmentFile>, LogError> {
+        let entries = std::fs::read_dir(directory).map_err(|error| LogError::io(directory, "list", error))?;
+        let (mut files, mut swaps) = (Vec::new(), Swaps::default());
+        for entry in entries {
+            let entry = entry.map_err(|error| LogError::io(directory, "list", error))?;
+            let Some(name) = entry.file_name().to_str().and_then(names::SegmentFile::parse) else { continue };
+            // A file that vanishes between the two calls was deleted by a broker: that is no error.
+            let path = entry.path();
+            let Ok(metadata) = std::fs::symlink_metadata(&path) else { continue };
+            if !metadata.is_file() {
+                continue;
+            }
+            let file = SegmentFile { base: name.base, path, id: FileId::of(&metadata), len: metadata.size() };
+            swaps.note(name, &file);
+            if name == names::SegmentFile::live(name.base, FileType::Log) {
+                files.push(file);
+            }
+        }
+        swaps.resolve(&mut files, |file| {
+            let all = Offset(i64::MAX);
+            let segment = Segment::new(file.clone(), file.base, all, self.pool.clone(), self.limits);
+            let end = segment.end().ok()?;
+            matches!(end.tail, Tail::Clean | Tail::Zero(_)).then_some(end.next_offset)
+        });
+        Ok(files)
     }
 
     /// Closes its files, for a partition that is there no more: a deleted topic's disk space must come free.
@@ -277,22 +306,6 @@ fn lower_bound(file: &SegmentFile, before: Option<&Arc<Segment>>) -> Offset {
         }
         _ => file.base,
     }
-}
-
-fn segment_files(directory: &Path) -> Result<Vec<SegmentFile>, LogError> {
-    let entries = std::fs::read_dir(directory).map_err(|error| LogError::io(directory, "list", error))?;
-    let mut files = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(|error| LogError::io(directory, "list", error))?;
-        let path = entry.path();
-        let Some(base) = base_of_name(&path) else { continue };
-        // A file that vanishes between the two calls was deleted by a broker: that is no error.
-        let Ok(metadata) = std::fs::symlink_metadata(&path) else { continue };
-        if metadata.is_file() {
-            files.push(SegmentFile { base, path, id: FileId::of(&metadata), len: metadata.size() });
-        }
-    }
-    Ok(files)
 }
 
 fn single_file(path: &Path) -> Result<SegmentFile, LogError> {

@@ -6,24 +6,30 @@
 //!
 //! Behind a bad entry reading resumes at the entry that its length points to, if that one is sound; otherwise at the
 //! first byte from which a sound batch can be read. What ends a segment is one of four things, see [`Tail`].
+//!
+//! Two neighbours that changed places are both returned, in the order of their offsets: the second one first, then
+//! the first, then the second's bytes as damage. That they were swapped is certain only when no offset is missing
+//! before, between and after them; otherwise a wrong base offset looks the same, and the first one is left out.
 
 use std::io;
 
 use crate::format::batch::{Batch, BatchError, Decoder, Header, Limits, PREFIX_LEN, Prefix};
+use crate::log::ahead::{Ahead, BatchSpan};
 use crate::log::files::ReadAt;
 use crate::log::window::{CHUNK, Window};
 use crate::units::{Offset, Position};
 
-/// How many times the segment's size a search may spend on checksums of candidates before it gives up: only bytes
-/// made for it come near.
+/// How many times the segment's size a search may spend on checksums of candidates before it gives up, and how many bytes in
+/// a small one: only bytes made for it come near.
 const SEARCH_FACTOR: u64 = 16;
+const SEARCH_BYTES: u64 = 256 * 1024 * 1024;
 
 /// One step through a segment.
 #[derive(Debug)]
 pub enum Step<'a> {
     /// A sound batch.
     Batch {
-        /// Where it begins.
+        /// Where it begins; less than where the one before began, when the two changed places.
         position: Position,
         /// The batch.
         batch: Batch<'a>,
@@ -98,7 +104,17 @@ pub enum Fault {
     /// Its structure or checksum is wrong.
     #[error(transparent)]
     Batch(#[from] BatchError),
-    /// Its offsets belong elsewhere.
+    /// Its offsets may be right, or the sound batches behind it, but not both.
+    #[error("offsets {first} to {last} are out of place: sound batches behind it go on from {expected}")]
+    OutOfPlace {
+        /// The batch's first offset.
+        first: Offset,
+        /// Its last.
+        last: Offset,
+        /// The smallest that fits.
+        expected: Offset,
+    },
+    /// Its offsets were there before, or belong to the next segment.
     #[error(
         "offsets {first} to {last} don't fit here: {expected} or higher, and below {below}, was expected"
     )]
@@ -135,6 +151,9 @@ pub struct Scanner<F> {
     limits: Limits,
     /// Whether the entry before was a compressed message set.
     in_sets: bool,
+    is_after_damage: bool,
+    /// Of what lies ahead behind damage: where batches are that belong here.
+    ahead: Ahead,
     decoder: Decoder,
 }
 
@@ -151,6 +170,8 @@ struct Span {
 /// What the next step is, without borrowing the window.
 enum Next {
     Batch(u64, Sound),
+    /// The batch behind the next one, which belongs before it.
+    Swapped(u64, Sound),
     Damage(Damage),
     End(Tail),
 }
@@ -165,8 +186,17 @@ impl<F: ReadAt> Scanner<F> {
             at: start,
             limits,
             in_sets: false,
+            is_after_damage: false,
+            ahead: Ahead::default(),
             decoder: Decoder::default(),
         }
+    }
+
+    /// The same scanner, told that it begins behind damage.
+    #[must_use]
+    pub const fn after_damage(mut self) -> Self {
+        self.is_after_damage = true;
+        self
     }
 
     /// Where the next step begins, and what is expected there.
@@ -180,19 +210,27 @@ impl<F: ReadAt> Scanner<F> {
     /// The system's.
     pub fn step(&mut self) -> io::Result<Step<'_>> {
         match self.find_next()? {
-            Next::Batch(position, (header, len)) => {
-                self.at.position = Position(position + len as u64);
-                self.at.expected = header.last_offset.next();
-                self.in_sets = header.base_offset.is_none();
-                let bytes = self.window.get(position, len);
-                Ok(Step::Batch { position: Position(position), batch: Batch { bytes, header } })
+            Next::Batch(position, sound) => {
+                self.at.position = Position(position + sound.1 as u64);
+                Ok(self.emit(position, sound))
             }
+            Next::Swapped(position, sound) => Ok(self.emit(position, sound)),
             Next::Damage(damage) => {
                 self.at.position = damage.position.plus(damage.len);
+                self.is_after_damage = true;
                 Ok(Step::Damage(damage))
             }
             Next::End(tail) => Ok(Step::End(tail)),
         }
+    }
+
+    /// The sound batch in memory at `position` as the next step.
+    fn emit(&mut self, position: u64, (header, len): Sound) -> Step<'_> {
+        self.at.expected = header.last_offset.next();
+        self.in_sets = header.base_offset.is_none();
+        self.is_after_damage = false;
+        let bytes = self.window.get(position, len);
+        Step::Batch { position: Position(position), batch: Batch { bytes, header } }
     }
 
     fn find_next(&mut self) -> io::Result<Next> {
@@ -200,49 +238,105 @@ impl<F: ReadAt> Scanner<F> {
         if position >= self.len {
             return Ok(Next::End(Tail::Clean));
         }
-        match self.sound_in_place(position)? {
-            Ok(sound) => Ok(Next::Batch(position, sound)),
-            Err(fault) => self.resync(position, fault),
-        }
-    }
-
-    /// A sound batch at `position` whose offsets fit with what came before and with what comes next.
-    fn sound_in_place(&mut self, position: u64) -> io::Result<Result<Sound, Fault>> {
         let sound = match self.sound_at(position)? {
             Ok(sound) => sound,
-            Err(fault) => return Ok(Err(fault)),
+            Err(fault) => return self.resync(position, fault),
         };
         let span = self.span(position, &sound);
-        if span.first < self.at.expected || self.is_refuted(position, &sound, &span)? {
-            return Ok(Err(self.order_fault(span.first, sound.0.last_offset)));
+        let (first, last, expected) = (span.first, sound.0.last_offset, self.at.expected);
+        if first < expected {
+            return self.resync(position, self.order_fault(first, last));
         }
-        Ok(Ok(sound))
+        match self.refuting(position, &sound, &span)? {
+            None if first == expected || !self.is_after_damage || self.belongs_here(position)? => {
+                self.window.need(&self.file, position, sound.1)?;
+                Ok(Next::Batch(position, sound))
+            }
+            Some((at, second))
+                if at == position + sound.1 as u64 && self.is_swapped(at, &second, &span, &sound.0)? =>
+            {
+                self.window.need(&self.file, at, second.1)?;
+                Ok(Next::Swapped(at, second))
+            }
+            _ => self.resync(position, Fault::OutOfPlace { first, last, expected }),
+        }
     }
 
-    /// Whether the batch that follows, behind damage perhaps, shows that this one's offsets, which no checksum covers,
-    /// are wrong: both can't be right, and this one does not begin where it should.
-    fn is_refuted(&mut self, position: u64, (header, len): &Sound, span: &Span) -> io::Result<bool> {
+    /// Whether the sound batch at `position`, behind damage and a gap in the offsets, belongs there as far as the
+    /// batches that follow tell. A page that a disk wrote to a wrong place has batches in it that are sound and too high: taking
+    /// them would make all that follow, up to their true place, look as if they went back.
+    fn belongs_here(&mut self, position: u64) -> io::Result<bool> {
+        if !self.ahead.covers(position) {
+            self.ahead = self.look_ahead(position)?;
+        }
+        Ok(self.ahead.holds(position))
+    }
+
+    fn look_ahead(&mut self, position: u64) -> io::Result<Ahead> {
+        let until = self.len.min(position.saturating_add(Ahead::BYTES));
+        let mut spans = Vec::new();
+        let mut at = position;
+        while at < until && spans.len() < Ahead::BATCHES {
+            match self.sound_at(at)? {
+                Ok(sound) => {
+                    let first = self.span(at, &sound).first;
+                    spans.push(BatchSpan {
+                        position: at,
+                        len: sound.1 as u64,
+                        first,
+                        last: sound.0.last_offset,
+                    });
+                    at += sound.1 as u64;
+                }
+                Err(_) => match self.search(at + 1, until, self.in_sets)? {
+                    Some(next) => at = next,
+                    None => at = until,
+                },
+            }
+        }
+        Ok(Ahead::new(position, at, at >= self.len, &spans))
+    }
+
+    /// The batch that follows, behind damage perhaps, if it shows that this one's offsets, which no checksum covers,
+    /// are wrong, or that it is not in its place: both can't be right, and this one does not begin where it should.
+    fn refuting(
+        &mut self,
+        position: u64,
+        (header, len): &Sound,
+        span: &Span,
+    ) -> io::Result<Option<(u64, Sound)>> {
         let next = position + *len as u64;
         let is_full = header.last_offset.0.saturating_sub(span.first.0).saturating_add(1) == span.records;
         if self.len.saturating_sub(next) < PREFIX_LEN as u64 || span.first == self.at.expected && is_full {
-            return Ok(false);
+            return Ok(None);
         }
         self.window.need(&self.file, next, PREFIX_LEN)?;
-        let Some(prefix) = Prefix::read(self.window.get(next, PREFIX_LEN)) else { return Ok(false) };
+        let Some(prefix) = Prefix::read(self.window.get(next, PREFIX_LEN)) else { return Ok(None) };
         if prefix.magic == 2 && prefix.offset > header.last_offset {
-            return Ok(false);
+            return Ok(None);
         }
         // What is damaged, or was there before, tells nothing: the first batch after it that may come does.
         let following = match self.sound_at(next)? {
             Ok(sound) => Some((next, sound)),
-            Err(_) => match self.search(next, self.in_sets)? {
+            Err(_) => match self.search(next, self.len, self.in_sets)? {
                 Some(at) => self.sound_at(at)?.ok().map(|sound| (at, sound)),
                 None => None,
             },
         };
-        let refuted = following.is_some_and(|(at, sound)| self.span(at, &sound).first <= header.last_offset);
-        self.window.need(&self.file, position, *len)?;
-        Ok(refuted)
+        Ok(following.filter(|(at, sound)| self.span(*at, sound).first <= header.last_offset))
+    }
+
+    /// Whether the sound entry at `at` and the one before it, with offsets from `before.first` on, changed places:
+    /// together they fill the offsets from the expected one on, and what follows does not contradict.
+    fn is_swapped(&mut self, at: u64, second: &Sound, before: &Span, first: &Header) -> io::Result<bool> {
+        let fills =
+            self.span(at, second).first == self.at.expected && second.0.last_offset.next() == before.first;
+        let next = at + second.1 as u64;
+        Ok(fills
+            && match self.sound_at(next)? {
+                Ok(sound) => self.span(next, &sound).first > first.last_offset,
+                Err(_) => true,
+            })
     }
 
     /// The offsets of the sound entry that is in memory at `position`; a compressed message set must be decoded for them.
@@ -305,7 +399,7 @@ impl<F: ReadAt> Scanner<F> {
             Some(next) if self.sound_at(next)?.is_ok() => Some(next),
             _ => {
                 let in_sets = self.in_sets || self.claims_set(position)?;
-                self.search(position + 1, in_sets)?
+                self.search(position + 1, self.len, in_sets)?
             }
         };
         let end = resumes.unwrap_or(self.len);
@@ -334,13 +428,13 @@ impl<F: ReadAt> Scanner<F> {
         Ok(matches!(bytes, [.., 0 | 1, attributes] if attributes & 0x07 != 0))
     }
 
-    /// The first position from `from` on where a sound batch begins. Among compressed message sets (`in_sets`) that is no
+    /// The first position from `from` on, and before `until`, where a sound batch begins. Among compressed message sets (`in_sets`) that is no
     /// single message: codecs leave short ones as they are, so it may be one inside a damaged set, whose offsets are
     /// relative.
-    fn search(&mut self, from: u64, in_sets: bool) -> io::Result<Option<u64>> {
-        let mut budget = self.len.saturating_mul(SEARCH_FACTOR);
+    fn search(&mut self, from: u64, until: u64, in_sets: bool) -> io::Result<Option<u64>> {
+        let mut budget = self.len.saturating_mul(SEARCH_FACTOR).max(SEARCH_BYTES);
         let mut position = from;
-        while self.len.saturating_sub(position) >= PREFIX_LEN as u64 {
+        while position < until && self.len.saturating_sub(position) >= PREFIX_LEN as u64 {
             let Some(data) = self.file.next_data(position) else { return Ok(None) };
             // A prefix may begin with zeros that lie in the hole.
             position = position.max(data.saturating_sub(PREFIX_LEN as u64));
@@ -349,13 +443,12 @@ impl<F: ReadAt> Scanner<F> {
             match self.candidate(position, wanted) {
                 Err(skipped) => position += skipped.max(1),
                 Ok((at, cost)) => {
-                    if budget < cost {
-                        return Ok(None);
-                    }
-                    budget -= cost;
                     let is_inner = |header: &Header| header.magic < 2 && header.base_offset.is_some();
-                    if self.sound_at(at)?.is_ok_and(|(header, _)| !(in_sets && is_inner(&header))) {
-                        return Ok(Some(at));
+                    match self.sound_at(at)? {
+                        Ok((header, _)) if !(in_sets && is_inner(&header)) => return Ok(Some(at)),
+                        Err(Fault::Batch(BatchError::Checksum { .. })) if budget < cost => return Ok(None),
+                        Err(Fault::Batch(BatchError::Checksum { .. })) => budget -= cost,
+                        Ok(_) | Err(_) => {}
                     }
                     position = at + 1;
                 }

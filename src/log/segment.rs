@@ -287,7 +287,14 @@ impl Segment {
     }
 
     fn index_path(&self) -> PathBuf {
-        self.path.with_extension("index")
+        let name = self.path.file_name().and_then(|name| name.to_str()).and_then(names::SegmentFile::parse);
+        match name {
+            Some(log) => {
+                let index = names::SegmentFile { file_type: FileType::OffsetIndex, ..log };
+                self.path.with_file_name(index.to_string())
+            }
+            None => self.path.with_extension("index"),
+        }
     }
 }
 

@@ -31,5 +31,6 @@ pub mod record_json;
 pub mod run;
 pub mod selection;
 pub mod shared;
+pub mod suspects;
 pub mod text;
 pub mod tsv;

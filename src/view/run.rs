@@ -298,6 +298,7 @@ impl Run {
         let (start, after_damage) = self.reopen();
         env.problems.forget_from(&self.segment, start.position);
         let scanner = Scanner::new(file.clone(), len, start, self.segment.limits());
+        let scanner = if after_damage { scanner.after_damage() } else { scanner };
         let frontier = Frontier { run: self, format, building: None, after_damage };
         let (frontier, at, ended) =
             env.shared.with_workspace(|workspace| frontier.advance(env, scanner, workspace))?;
@@ -313,10 +314,12 @@ impl Run {
     fn reopen(&self) -> (Start, bool) {
         let mut measured = self.write();
         let at = Start { below: self.segment.below(), ..measured.at.unwrap_or(self.start) };
-        if !measured.open {
+        let may_grow = measured.open
+            && measured.layout.blocks.last().is_some_and(|block| block.span().1 == at.position.0);
+        measured.open = false;
+        if !may_grow {
             return (at, measured.after_damage);
         }
-        measured.open = false;
         match measured.layout.pop() {
             None => (at, measured.after_damage),
             Some(block) => {
