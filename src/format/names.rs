@@ -36,6 +36,8 @@ pub const LOG_STARTS: &str = "log-start-offset-checkpoint";
 pub const CLEANER_OFFSETS: &str = "cleaner-offset-checkpoint";
 /// Initial records of a KRaft cluster's metadata.
 pub const BOOTSTRAP_CHECKPOINT: &str = "bootstrap.checkpoint";
+/// What LocalTieredStorage calls the directory of its store (KIP-405).
+pub const TIERED_STORE: &str = "kafka-tiered-storage";
 /// The directory of cached indexes of tiered segments.
 pub const REMOTE_INDEX_CACHE: &str = "remote-log-index-cache";
 
@@ -345,8 +347,8 @@ pub struct TieredDir {
 }
 
 impl TieredDir {
-    /// Reads a directory's name; `None` when it can't be a partition's. The name of an ordinary partition may read as
-    /// one too: what is in the directory tells.
+    /// Reads a directory's name; `None` when it can't be a partition's. No name is that of an ordinary partition too: an
+    /// id never ends in a digit.
     pub fn parse(name: &str) -> Option<Self> {
         let TieredTopicDir { topic: rest, topic_id } = TieredTopicDir::parse(name)?;
         let (topic, number) = rest.rsplit_once('-')?;

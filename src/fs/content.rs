@@ -139,7 +139,7 @@ impl Fs {
             Node::ControlFile(file) => files::control_file(self, *file),
             Node::Of(_, Item::ByOffsetReadme) => files::BY_OFFSET_README.as_bytes().to_vec(),
             Node::Of(key, Item::Info { json }) => info::render(&*self.view(key)?, key.committed, *json)?,
-            Node::Of(key, Item::Problems) => self.view(key)?.problems.render(),
+            Node::Of(key, Item::Problems) => files::partition_problems(&*self.view(key)?),
             _ => return Err(FsError::IsADirectory),
         })
     }

@@ -2,6 +2,8 @@
 
 use crate::fs::mounted::Fs;
 use crate::fs::node::ControlFile;
+use crate::log::archived;
+use crate::view::partition_view::PartitionView;
 
 /// `README.txt` at the root.
 pub const README: &str = "\
@@ -57,9 +59,20 @@ fn problems(fs: &Fs) -> Vec<u8> {
         out.extend_from_slice(format!("{}\t{}\n", note.path.display(), note.text).as_bytes());
     }
     for (name, view) in fs.known_views() {
-        for line in String::from_utf8_lossy(&view.problems.render()).lines() {
+        for line in String::from_utf8_lossy(&partition_problems(&view)).lines() {
             out.extend_from_slice(format!("{name}\t{line}\n").as_bytes());
         }
     }
+    out
+}
+
+/// The `problems` of a partition: segments that are not shown, then the damage that was met.
+pub fn partition_problems(view: &PartitionView) -> Vec<u8> {
+    let mut out = Vec::new();
+    for note in archived::notes(&view.partition.origin) {
+        let name = note.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        out.extend_from_slice(format!("{name}\t{}\n", note.text).as_bytes());
+    }
+    out.append(&mut view.problems.render());
     out
 }

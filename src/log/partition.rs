@@ -10,6 +10,7 @@ use std::time::{Instant, SystemTime};
 use crate::format::batch::{Batch, Header, Limits};
 use crate::format::names::{self, FileType};
 use crate::log::LogError;
+use crate::log::archived::Archived;
 use crate::log::checkpoints::CheckpointFile;
 use crate::log::files::{FileId, FilePool, TIME_GRAIN};
 use crate::log::scan::{Step, Tail};
@@ -185,17 +186,21 @@ impl Partition {
 
     fn segment_files(&self, directory: &Path) -> Result<Vec<SegmentFile>, LogError> {
         let entries = std::fs::read_dir(directory).map_err(|error| LogError::io(directory, "list", error))?;
-        let (mut files, mut swaps) = (Vec::new(), Swaps::default());
+        let (mut files, mut swaps, mut archived) = (Vec::new(), Swaps::default(), Archived::default());
         for entry in entries {
             let entry = entry.map_err(|error| LogError::io(directory, "list", error))?;
-            let Some(name) = entry.file_name().to_str().and_then(names::SegmentFile::parse) else { continue };
+            let Some(name) = entry.file_name().to_str().and_then(names::SegmentFile::parse) else {
+                archived.note(&entry.path());
+                continue;
+            };
             // A file that vanishes between the two calls was deleted by a broker: that is no error.
             let path = entry.path();
             let Ok(metadata) = std::fs::symlink_metadata(&path) else { continue };
             if !metadata.is_file() {
                 continue;
             }
-            let file = SegmentFile { base: name.base, path, id: FileId::of(&metadata), len: metadata.size() };
+            let (base, id, len) = (name.base, FileId::of(&metadata), metadata.size());
+            let file = SegmentFile { base, path, id, len, packing: None };
             swaps.note(name, &file);
             if name == names::SegmentFile::live(name.base, FileType::Log) {
                 files.push(file);
@@ -207,6 +212,7 @@ impl Partition {
             let end = segment.end().ok()?;
             matches!(end.tail, Tail::Clean | Tail::Zero(_)).then_some(end.next_offset)
         });
+        archived.resolve(&mut files);
         Ok(files)
     }
 
@@ -311,5 +317,6 @@ fn lower_bound(file: &SegmentFile, before: Option<&Arc<Segment>>) -> Offset {
 fn single_file(path: &Path) -> Result<SegmentFile, LogError> {
     let metadata = std::fs::metadata(path).map_err(|error| LogError::io(path, "stat", error))?;
     let base = base_of_name(path).unwrap_or(Offset(0));
-    Ok(SegmentFile { base, path: path.to_owned(), id: FileId::of(&metadata), len: metadata.len() })
+    let (path, id, len) = (path.to_owned(), FileId::of(&metadata), metadata.len());
+    Ok(SegmentFile { base, path, id, len, packing: None })
 }

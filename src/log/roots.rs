@@ -5,6 +5,7 @@
 //! | `DIR` | a data directory, one entry of `log.dirs` |
 //! | `DIR,DIR,..` | several of them (JBOD) |
 //! | `FILE.properties` | a broker's configuration, whose `log.dirs` (or `log.dir`) is used |
+//! | a directory of a tiered store | the partitions in it, see [`tiered`] |
 //! | `TOPIC-N/` | one partition directory |
 //! | `TOPIC-N/00000000000000000000.log` | one segment |
 
@@ -12,15 +13,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::format::names::{self, Kind, PartitionDir, SegmentFile};
+use crate::format::names::{self, Kind, PartitionDir, RemoteIndexFile, SegmentFile};
 use crate::format::properties::Properties;
 use crate::log::LogError;
+use crate::log::archived::ArchivedName;
 use crate::log::checkpoints::CheckpointFile;
 use crate::log::files::{self, FileId, FilePool};
 use crate::log::heads::{head_of, looks_like_text};
 use crate::log::partition::{Bounds, Origin, Partition};
 use crate::log::segment::base_of_name;
 use crate::log::source::SourceOptions;
+use crate::log::tiered;
 use crate::units::TopicPartition;
 
 /// The largest properties file that is read.
@@ -48,6 +51,10 @@ impl Root {
             return Err(not_a_source(&path, "neither a directory nor a file"));
         }
         let listing = Listing::of(&path)?;
+        let store = path.join(names::TIERED_STORE);
+        if listing.partitions == 0 && listing.segments == 0 && store.is_dir() {
+            return Self::open(store, several, pool, options);
+        }
         if listing.segments > 0 && listing.partitions == 0 {
             if several {
                 return Err(not_a_source(
@@ -73,12 +80,13 @@ impl Root {
             Self::Single(partition) => partition.origin.path(),
         }
     }
+}
 
-    pub(super) fn state(&self) -> Option<(FileId, SystemTime)> {
-        let meta = std::fs::metadata(self.path()).ok()?;
-        let time = if meta.is_dir() { meta.modified().ok()? } else { SystemTime::UNIX_EPOCH };
-        Some((FileId::of(&meta), time))
-    }
+/// What of a directory changes when something in it comes or goes.
+pub(super) fn state_of(path: &Path) -> Option<(FileId, SystemTime)> {
+    let meta = std::fs::metadata(path).ok()?;
+    let time = if meta.is_dir() { meta.modified().ok()? } else { SystemTime::UNIX_EPOCH };
+    Some((FileId::of(&meta), time))
 }
 
 /// What is in a directory, counted to tell what it is.
@@ -88,6 +96,7 @@ struct Listing {
     partitions: u64,
     logs: u64,
     broker_files: u64,
+    cached_indexes: u64,
     others: u64,
     first_segment: Option<PathBuf>,
 }
@@ -100,11 +109,15 @@ impl Listing {
             let file = entry.path();
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            if base_of_name(&file).is_some() {
+            if base_of_name(&file).is_some() || ArchivedName::parse(&name).is_some() {
                 listing.segments += 1;
                 listing.first_segment = listing.first_segment.filter(|first| *first < file).or(Some(file));
-            } else if PartitionDir::parse(&name).is_some() && holds_log(&file) {
+            } else if PartitionDir::parse(&name).is_some() && holds_log(&file)
+                || tiered::partitions(&file).is_some_and(|found| !found.is_empty())
+            {
                 listing.partitions += 1;
+            } else if RemoteIndexFile::parse(&name).is_some() {
+                listing.cached_indexes += 1;
             } else if name.ends_with(".log") {
                 listing.logs += 1;
             } else if is_broker_file(&name) {
@@ -113,6 +126,11 @@ impl Listing {
                 listing.others += 1;
             }
         }
+        if tiered::partitions(&real(path))
+            .is_some_and(|found| found.iter().any(|found| found.path != real(path)))
+        {
+            listing.partitions += 1;
+        }
         Ok(listing)
     }
 
@@ -120,7 +138,9 @@ impl Listing {
         if self.partitions > 0 || self.broker_files > 0 {
             return Ok(());
         }
-        let reason = if self.logs > 0 {
+        let reason = if self.cached_indexes > 0 {
+            "holds a broker's copies of the indexes of tiered segments: name the store that has the segments"
+        } else if self.logs > 0 {
             "holds .log files, but none with a segment's name (20 digits) and no TOPIC-N directories: \
              this is no Kafka data directory"
         } else if self.others > 0 {
@@ -132,16 +152,23 @@ impl Listing {
     }
 }
 
+/// A path without links, as far as there is one.
+fn real(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
 /// A partition or segment that was named by itself: what it is called is guessed from its names.
 fn single(origin: Origin, directory: &Path, pool: &Arc<FilePool>, options: SourceOptions) -> Partition {
-    let real = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
+    let real = real(directory);
     let dir_name = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let tiered = tiered::of_directory(&real).map(|tiered| tiered.partition);
+    let is_tiered = tiered.is_some();
     let dir = PartitionDir::parse(&dir_name).unwrap_or_else(|| PartitionDir {
-        partition: TopicPartition { topic: safe_topic(&dir_name), partition: 0 },
+        partition: tiered.unwrap_or_else(|| TopicPartition { topic: safe_topic(&dir_name), partition: 0 }),
         kind: Kind::Current,
     });
     let mut bounds = Bounds::default();
-    if let (Kind::Current, Some(parent)) = (&dir.kind, real.parent()) {
+    if let (Kind::Current, Some(parent), false) = (&dir.kind, real.parent(), is_tiered) {
         // The directory around it may be the data directory that it lives in.
         let start = parent.join(names::LOG_STARTS);
         bounds.log_start = start.is_file().then(|| Arc::new(CheckpointFile::new(start)));
@@ -178,6 +205,7 @@ fn check_not_text(path: &Path, listing: &Listing) -> Result<(), LogError> {
 fn holds_log(directory: &Path) -> bool {
     let is_kafkas = |name: &str| {
         SegmentFile::parse(name).is_some()
+            || ArchivedName::parse(name).is_some()
             || [names::LEADER_EPOCHS, names::PARTITION_METADATA].contains(&name)
     };
     let mut entries = std::fs::read_dir(directory).into_iter().flatten().flatten();

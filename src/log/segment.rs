@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::SystemTime;
 
 use crate::format::batch::{Decoder, Limits};
-use crate::format::names::{self, FileState, FileType};
+use crate::format::names::{self, FileState, FileType, Packing};
 use crate::log::LogError;
 use crate::log::files::{self, FileId, FilePool, ReadAt};
 use crate::log::scan::{Scanner, Start, Step, Tail};
@@ -86,12 +86,14 @@ pub struct SegmentFile {
     pub id: FileId,
     /// Its length in bytes.
     pub len: u64,
+    /// How a backup tool has compressed it, if one has.
+    pub packing: Option<Packing>,
 }
 
 impl Segment {
     /// A segment of `file`, with the offsets `lower` to `below` as those that fit.
     pub fn new(file: SegmentFile, lower: Offset, below: Offset, pool: Arc<FilePool>, limits: Limits) -> Self {
-        let SegmentFile { base, path, id, len } = file;
+        let SegmentFile { base, path, id, len, .. } = file;
         Self {
             uid: SegmentUid::next(),
             base,

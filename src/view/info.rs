@@ -9,6 +9,7 @@ use crate::log::LogError;
 use crate::log::files;
 use crate::log::partition::Origin;
 use crate::log::scan::Tail;
+use crate::log::tiered;
 use crate::units::Offset;
 use crate::view::env::Env;
 use crate::view::format::Format;
@@ -172,9 +173,12 @@ pub(super) const fn tail_name(tail: &Tail) -> &'static str {
     }
 }
 
-/// The topic's id from `partition.metadata` (KIP-516), if that is there and right.
+/// The topic's id from the names of a tiered store, or from `partition.metadata` (KIP-516), if that is there and right.
 fn topic_id(origin: &Origin) -> Option<String> {
     let Origin::Directory(directory) = origin else { return None };
+    if let Some(tiered) = tiered::of_directory(directory) {
+        return Some(tiered.topic_id.to_string());
+    }
     let bytes = files::read_small(&directory.join(names::PARTITION_METADATA), 4096).ok()?;
     partition_metadata::parse(&bytes).ok().map(|id| id.to_string())
 }
