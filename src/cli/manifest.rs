@@ -11,9 +11,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::FOUND_WRONG;
 use super::args::{ManifestArgs, ManifestFormat};
+use super::mount::default_cache_dir;
 use crate::config::Caller;
 use crate::format::batch::Limits;
 use crate::log::manifest::{self, Entry, Item, Links};
+use crate::log::unpacked::UnpackedFiles;
 use crate::view::manifest::Form;
 
 /// Lines that may wait to be printed before a thread waits too.
@@ -31,7 +33,9 @@ struct Line {
 /// # Errors
 /// When it could not run; the text says what would work.
 pub fn run(args: &ManifestArgs) -> anyhow::Result<ExitCode> {
-    let options = args.options.load(Caller::Person)?.options;
+    let mut options = args.options.load(Caller::Person)?.options;
+    options.cache_dir = options.cache_dir.or_else(default_cache_dir);
+    let unpacked = UnpackedFiles::new(options.unpack_room());
     let limits =
         Limits { max_batch_bytes: options.max_batch_bytes, max_decoded_bytes: options.max_decoded_bytes };
     let links = if options.follow_symlinks { Links::Followed } else { Links::Listed };
@@ -43,10 +47,11 @@ pub fn run(args: &ManifestArgs) -> anyhow::Result<ExitCode> {
     let form = form_of(args.format);
     let mut out = io::stdout().lock();
     let mut code = ExitCode::SUCCESS;
+    let examine = |item: &Item| manifest::examine(item, limits, &unpacked, &|bytes| bar.inc(bytes));
     let printed = out.write_all(form.head().as_bytes()).and_then(|()| {
         in_order(
             &items,
-            |item| line(form, &manifest::examine(item, limits, &|bytes| bar.inc(bytes))),
+            |item| line(form, &examine(item)),
             |line| {
                 if let Some(complaint) = &line.complaint {
                     bar.suspend(|| eprintln!("topicfs: {complaint}"));

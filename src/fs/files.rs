@@ -2,7 +2,6 @@
 
 use crate::fs::mounted::Fs;
 use crate::fs::node::ControlFile;
-use crate::log::archived;
 use crate::view::partition_view::PartitionView;
 
 /// `README.txt` at the root.
@@ -69,7 +68,7 @@ fn problems(fs: &Fs) -> Vec<u8> {
 /// The `problems` of a partition: segments that are not shown, then the damage that was met.
 pub fn partition_problems(view: &PartitionView) -> Vec<u8> {
     let mut out = Vec::new();
-    for note in archived::notes(&view.partition.origin) {
+    for note in view.partition.notes() {
         let name = note.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         out.extend_from_slice(format!("{name}\t{}\n", note.text).as_bytes());
     }

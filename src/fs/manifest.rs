@@ -2,10 +2,11 @@
 //! the work. They are kept as long as the file is open: a few hundred bytes for each file of the source.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::format::batch::Limits;
 use crate::fs::mounted::Fs;
+use crate::log::files::FilePool;
 use crate::log::manifest::{self, Item, Links};
 use crate::view::manifest::Form;
 
@@ -14,6 +15,7 @@ use crate::view::manifest::Form;
 pub struct ManifestText {
     form: Form,
     limits: Limits,
+    pool: Arc<FilePool>,
     state: Mutex<State>,
 }
 
@@ -32,7 +34,8 @@ impl ManifestText {
         let left = fs.source().paths().into_iter().flat_map(|path| manifest::list(path, links)).collect();
         let limits =
             Limits { max_batch_bytes: options.max_batch_bytes, max_decoded_bytes: options.max_decoded_bytes };
-        Self { form, limits, state: Mutex::new(State { text: form.head().into_bytes(), left }) }
+        let pool = fs.source().pool().clone();
+        Self { form, limits, pool, state: Mutex::new(State { text: form.head().into_bytes(), left }) }
     }
 
     /// Appends up to `len` bytes at `at` to `out`; fewer where the next line would have to be made, none at the end.
@@ -42,7 +45,7 @@ impl ManifestText {
         let State { text, left } = &mut *state;
         while text.len() <= at {
             let Some(item) = left.pop_front() else { return };
-            self.form.render(&manifest::examine(&item, self.limits, &|_| ()), text);
+            self.form.render(&manifest::examine(&item, self.limits, &self.pool.unpacked, &|_| ()), text);
         }
         let end = text.len().min(at.saturating_add(len));
         out.extend_from_slice(text.get(at..end).unwrap_or_default());

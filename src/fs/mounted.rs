@@ -78,6 +78,7 @@ impl Fs {
         let limits =
             Limits { max_batch_bytes: options.max_batch_bytes, max_decoded_bytes: options.max_decoded_bytes };
         let source = Source::open(spec, SourceOptions { limits, follow_symlinks: options.follow_symlinks })?;
+        source.unpack_in(options.unpack_room());
         let encodings = Encodings { key_json: options.key_json, value_json: options.value_json };
         let shared = Arc::new(Shared::new(encodings, open_sidecars(&options), options.max_read_rate));
         let scope = Scope {

@@ -9,8 +9,11 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use crate::format::batch::Limits;
 use crate::format::names::{FileType, PackedSegment, Packing, TieredFile, TieredType};
-use crate::log::files::FileId;
+use crate::log::LogError;
+use crate::log::files::{FileId, FilePool};
+use crate::log::heads;
 use crate::log::partition::Origin;
 use crate::log::segment::{SegmentFile, base_of_name};
 use crate::log::source::Note;
@@ -98,15 +101,45 @@ fn best(mut copies: Vec<SegmentFile>) -> Option<(SegmentFile, Vec<SegmentFile>)>
     Some((copies.pop()?, others))
 }
 
-/// Which archived segments of a partition are not shown, and why.
-pub fn notes(origin: &Origin) -> Vec<Note> {
-    let Origin::Directory(directory) = origin else { return Vec::new() };
+/// One file as a segment, whatever its name: a name that isn't Kafka's tells no base offset, then its first batch does.
+pub(super) fn single_file(path: &Path, pool: &FilePool, limits: Limits) -> Result<SegmentFile, LogError> {
+    let io = |action| move |error| LogError::io(path, action, error);
+    let metadata = std::fs::metadata(path).map_err(io("stat"))?;
+    let (id, len) = (FileId::of(&metadata), metadata.len());
+    let packing = heads::packing_of(&heads::head_of(path).map_err(io("read"))?);
+    let name = path.file_name().and_then(|name| name.to_str());
+    let named = base_of_name(path).or_else(|| name.and_then(ArchivedName::parse).map(ArchivedName::base));
+    let base = match named {
+        Some(base) => Some(base),
+        None => {
+            let file = match packing {
+                Some(packing) => pool.unpacked.get(path, id, packing).map_err(io("unpack"))?,
+                None => pool.get(path, id)?,
+            };
+            let len = file.metadata().map_err(io("stat"))?.len();
+            heads::first_offset(file, len, limits).map_err(io("read"))?
+        }
+    };
+    Ok(SegmentFile { base: base.unwrap_or(Offset(0)), path: path.to_owned(), id, len, packing })
+}
+
+/// Which archived segments of a partition are not shown, or not whole, and why.
+pub(super) fn notes(origin: &Origin, pool: &FilePool) -> Vec<Note> {
+    let damaged = |path: &Path, id| Some(Note { path: path.to_owned(), text: pool.unpacked.problem(id)? });
+    let directory = match origin {
+        Origin::Directory(directory) => directory,
+        Origin::File(path) => {
+            let id = std::fs::metadata(path).ok().map(|meta| FileId::of(&meta));
+            return id.and_then(|id| damaged(path, id)).into_iter().collect();
+        }
+    };
     let (mut archived, mut plain) = (Archived::default(), Vec::new());
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         archived.note(&entry.path());
         plain.extend(base_of_name(&entry.path()));
     }
-    let mut notes = Vec::new();
+    let packed = archived.packed.values().flatten();
+    let mut notes: Vec<Note> = packed.filter_map(|file| damaged(&file.path, file.id)).collect();
     let mut note = |file: &SegmentFile, text: String| notes.push(Note { path: file.path.clone(), text });
     for (base, copies) in archived.packed {
         let others = if plain.contains(&base) {

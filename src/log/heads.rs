@@ -9,8 +9,8 @@ use crate::log::files::{self, ReadAt};
 use crate::log::scan::{Scanner, Start, Step};
 use crate::units::{Offset, Position};
 
-/// Bytes that tell whether a file is text.
-const HEAD_LEN: usize = 64;
+/// Bytes that tell what a file is.
+pub(super) const HEAD_LEN: usize = 64;
 
 /// The first bytes of a file.
 ///
@@ -30,6 +30,20 @@ pub fn looks_like_text(head: &[u8]) -> bool {
 /// How a file with these first bytes was compressed, if it was.
 pub fn packing_of(head: &[u8]) -> Option<Packing> {
     Packing::ALL.into_iter().find(|packing| head.starts_with(packing.magic()))
+}
+
+/// Whether the first entry of a segment has an offset below `base`, that of its name: people have renamed it.
+pub fn begins_below(file: &impl ReadAt, base: Offset) -> bool {
+    let mut bytes = [0; PREFIX_LEN];
+    let read = files::read_full(file, &mut bytes, 0).unwrap_or(0);
+    let prefix = Prefix::read(&bytes[..read]).filter(|prefix| prefix.entry_len().is_some());
+    prefix.is_some_and(|prefix| (0..base.0).contains(&prefix.offset.0))
+}
+
+/// Whether these first bytes could begin a batch that is within the limits.
+pub fn looks_like_batch(head: &[u8], limits: Limits) -> bool {
+    let prefix = Prefix::read(head).filter(|prefix| (0..=2).contains(&prefix.magic) && prefix.offset.0 >= 0);
+    prefix.and_then(|prefix| prefix.entry_len()).is_some_and(|len| len <= limits.max_batch_bytes)
 }
 
 /// Whether a sound batch begins `file`.

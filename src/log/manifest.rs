@@ -10,15 +10,16 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::format::batch::{Batch, BatchError, Decoder, Limits, PREFIX_LEN, Prefix};
+use crate::format::batch::{Batch, BatchError, Decoder, Limits};
 use crate::format::file_kind::FileKind;
-use crate::format::names::FileState;
+use crate::format::names::{FileState, PackedSegment, Packing};
 use crate::log::LogError;
-use crate::log::files::{self, read_full};
+use crate::log::files::{self, FileId, ReadAt};
 use crate::log::hashing::{HashedFile, Sum};
 use crate::log::heads;
 use crate::log::roots;
 use crate::log::scan::{Damage, Scanner, Start, Step, Tail};
+use crate::log::unpacked::UnpackedFiles;
 use crate::units::{LeaderEpoch, Offset, Position, ProducerId, Timestamp};
 
 /// Distinct producer ids and leader epochs counted in one file.
@@ -37,6 +38,12 @@ pub struct Item {
     below: Offset,
     /// Why it can't be examined, as a directory that can't be listed.
     trouble: Option<String>,
+}
+
+impl Item {
+    fn packing(&self) -> Option<Packing> {
+        PackedSegment::parse(name_of(&self.path)).map(|packed| packed.packing)
+    }
 }
 
 /// What was found out about a file.
@@ -226,8 +233,8 @@ fn name_of(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
-/// Reads a file; `progress` is told how many bytes more were read.
-pub fn examine(item: &Item, limits: Limits, progress: &dyn Fn(u64)) -> Entry {
+/// Reads a file; `progress` is told how many bytes more were read. A compressed segment is unpacked among `unpacked`.
+pub fn examine(item: &Item, limits: Limits, unpacked: &UnpackedFiles, progress: &dyn Fn(u64)) -> Entry {
     let mut entry = Entry {
         path: item.path.clone(),
         kind: item.kind,
@@ -240,7 +247,7 @@ pub fn examine(item: &Item, limits: Limits, progress: &dyn Fn(u64)) -> Entry {
     if entry.error.is_some() || matches!(item.kind.word, "symlink" | "special") {
         return entry;
     }
-    if let Err(error) = read(item, limits, progress, &mut entry) {
+    if let Err(error) = read(item, limits, unpacked, progress, &mut entry) {
         entry.error = Some(error.to_string());
     }
     entry
@@ -251,7 +258,13 @@ fn modified(path: &Path) -> Option<(i64, u32)> {
     Some((meta.mtime(), u32::try_from(meta.mtime_nsec()).ok()?))
 }
 
-fn read(item: &Item, limits: Limits, progress: &dyn Fn(u64), entry: &mut Entry) -> io::Result<()> {
+fn read(
+    item: &Item,
+    limits: Limits,
+    unpacked: &UnpackedFiles,
+    progress: &dyn Fn(u64),
+    entry: &mut Entry,
+) -> io::Result<()> {
     let file = files::open(&item.path)?;
     let meta = file.metadata()?;
     entry.len = meta.len();
@@ -264,13 +277,16 @@ fn read(item: &Item, limits: Limits, progress: &dyn Fn(u64), entry: &mut Entry) 
         entry.contents = Some(contents(&hashed, item, entry.len, limits)?);
     }
     entry.sha256 = Some(hashed.finish()?);
+    if let Some(packing) = item.packing() {
+        entry.contents = Some(packed_contents(item, FileId::of(&meta), packing, limits, unpacked)?);
+    }
     Ok(())
 }
 
 /// What is in the first `len` bytes of a segment.
-fn contents(file: &HashedFile<'_>, item: &Item, len: u64, limits: Limits) -> io::Result<Contents> {
+fn contents(file: impl ReadAt, item: &Item, len: u64, limits: Limits) -> io::Result<Contents> {
     let expected = match item.kind.base {
-        Some(base) if !begins_below(file, base)? => base,
+        Some(base) if !heads::begins_below(&file, base) => base,
         _ => Offset(0),
     };
     let start = Start { position: Position(0), expected, below: item.below };
@@ -289,12 +305,22 @@ fn contents(file: &HashedFile<'_>, item: &Item, len: u64, limits: Limits) -> io:
     Ok(contents)
 }
 
-/// Whether a segment's first entry has an offset below that of its name: then the name is no bound.
-fn begins_below(file: &HashedFile<'_>, base: Offset) -> io::Result<bool> {
-    let mut bytes = [0; PREFIX_LEN];
-    let read = read_full(&file, &mut bytes, 0)?;
-    let prefix = Prefix::read(&bytes[..read]).filter(|prefix| prefix.entry_len().is_some());
-    Ok(prefix.is_some_and(|prefix| (0..base.0).contains(&prefix.offset.0)))
+/// What is in a compressed segment, as far as it can be unpacked.
+fn packed_contents(
+    item: &Item,
+    id: FileId,
+    packing: Packing,
+    limits: Limits,
+    unpacked: &UnpackedFiles,
+) -> io::Result<Contents> {
+    let file = unpacked.get(&item.path, id, packing)?;
+    let len = file.metadata()?.len();
+    let mut contents = contents(file, item, len, limits)?;
+    if let Some(problem) = unpacked.problem(id) {
+        contents.add_damage(Position(len), 0, problem);
+    }
+    unpacked.forget(id);
+    Ok(contents)
 }
 
 /// What a batch's records tell.

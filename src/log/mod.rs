@@ -9,7 +9,8 @@
 //! | [`source`] | all topics and partitions of what the user named |
 //! | `roots` | what each part of SOURCE is: a data directory, a partition, a segment |
 //! | [`tiered`] | the directories of a tiered store (KIP-405) |
-//! | [`archived`] | segments under names that no broker gives its own |
+//! | [`unpacked`] | segments that a backup tool has compressed |
+//! | `archived` | segments under names that no broker gives its own |
 //! | [`partition`] | one replica: its segments, bounds and transactions as they are now |
 //! | [`segment`] | one `.log` with its index as a hint |
 //! | [`suspects`] | batches that can be decoded, but are not to be trusted |
@@ -24,7 +25,7 @@
 //! | [`files`] | descriptors: a bounded pool, identity, `O_NOATIME` |
 
 mod ahead;
-pub mod archived;
+mod archived;
 pub mod checkpoints;
 pub mod error;
 pub mod files;
@@ -42,6 +43,7 @@ mod swaps;
 pub mod sys;
 pub mod tiered;
 pub mod transactions;
+pub mod unpacked;
 mod window;
 
 pub use error::LogError;

@@ -7,7 +7,7 @@
 //! | `FILE.properties` | a broker's configuration, whose `log.dirs` (or `log.dir`) is used |
 //! | a directory of a tiered store | the partitions in it, see [`tiered`] |
 //! | `TOPIC-N/` | one partition directory |
-//! | `TOPIC-N/00000000000000000000.log` | one segment |
+//! | `TOPIC-N/00000000000000000000.log` | one segment, also under another name and compressed |
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,11 +19,12 @@ use crate::log::LogError;
 use crate::log::archived::ArchivedName;
 use crate::log::checkpoints::CheckpointFile;
 use crate::log::files::{self, FileId, FilePool};
-use crate::log::heads::{head_of, looks_like_text};
+use crate::log::heads::{self, head_of, looks_like_text};
 use crate::log::partition::{Bounds, Origin, Partition};
 use crate::log::segment::base_of_name;
 use crate::log::source::SourceOptions;
 use crate::log::tiered;
+use crate::log::unpacked;
 use crate::units::TopicPartition;
 
 /// The largest properties file that is read.
@@ -180,9 +181,17 @@ fn single(origin: Origin, directory: &Path, pool: &Arc<FilePool>, options: Sourc
 }
 
 fn open_segment(path: PathBuf, pool: &Arc<FilePool>, options: SourceOptions) -> Result<Root, LogError> {
-    let head = head_of(&path).map_err(|source| not_openable(&path, &source))?;
-    if path.extension().is_none_or(|extension| extension != "log") {
-        return Err(not_a_source(&path, "a file as SOURCE is a segment (.log) or a server.properties"));
+    let openable = |error| not_openable(&path, &error);
+    let head = head_of(&path).map_err(openable)?;
+    let head = match heads::packing_of(&head) {
+        Some(packing) => unpacked::head(&path, packing, heads::HEAD_LEN as u64).map_err(openable)?,
+        None => head,
+    };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if !is_called_log(&name) && !heads::looks_like_batch(&head, options.limits) {
+        let reason = "a file as SOURCE is a segment (.log) or a server.properties, and this one neither has such a name \
+                      nor begins with a record batch";
+        return Err(not_a_source(&path, reason));
     }
     if looks_like_text(&head) {
         return Err(not_a_source(&path, "this is a text file, no Kafka segment"));
@@ -192,10 +201,17 @@ fn open_segment(path: PathBuf, pool: &Arc<FilePool>, options: SourceOptions) -> 
     Ok(Root::Single(Arc::new(single(Origin::File(path), &directory, pool, options))))
 }
 
+/// Whether `.log` is in a name, also where people and tools have put something behind it: `X.log.bak`, `X.log (1)`.
+fn is_called_log(name: &str) -> bool {
+    let mut rests = name.match_indices(".log").filter_map(|(at, found)| name.get(at + found.len()..));
+    rests.any(|rest| !rest.starts_with(|next: char| next.is_alphanumeric()))
+}
+
 /// Refuses a directory whose first segment is a text file.
 fn check_not_text(path: &Path, listing: &Listing) -> Result<(), LogError> {
     let Some(first) = &listing.first_segment else { return Ok(()) };
-    if looks_like_text(&head_of(first).unwrap_or_default()) {
+    let head = head_of(first).unwrap_or_default();
+    if heads::packing_of(&head).is_none() && looks_like_text(&head) {
         return Err(not_a_source(path, "its .log files are text, no Kafka segments"));
     }
     Ok(())

@@ -15,6 +15,7 @@ use crate::log::files::{self, FileId, FilePool, TIME_GRAIN};
 use crate::log::partition::{Bounds, Origin, Partition};
 use crate::log::roots::{MAX_PROPERTIES_BYTES, Root, expand, label_of, not_a_source, split_spec, state_of};
 use crate::log::tiered::{self, TieredPartition};
+use crate::log::unpacked::Room;
 use crate::units::TopicPartition;
 
 /// Descriptors kept open at most.
@@ -135,6 +136,16 @@ impl Source {
             roots.push(Root::open(path, several, &pool, options)?);
         }
         Ok(Self { spec: spec.to_owned(), roots, pool, options, listed: RwLock::new(None) })
+    }
+
+    /// Its open and unpacked files.
+    pub const fn pool(&self) -> &Arc<FilePool> {
+        &self.pool
+    }
+
+    /// Unpacks compressed segments in this room from now on, not in the system's directory for temporary files.
+    pub fn unpack_in(&self, room: Room) {
+        self.pool.unpacked.move_to(room);
     }
 
     /// The directories and files that SOURCE named.

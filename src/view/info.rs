@@ -107,7 +107,7 @@ fn collect(view: &PartitionView, committed: bool) -> Result<Info, LogError> {
     let counted = view.with_env(committed, |env| count(view, env))?;
     let mut bytes = 0;
     for segment in segments.iter() {
-        bytes += segment.open()?.1;
+        bytes += segment.stored_len()?;
     }
     let tail = match segments.last() {
         Some(active) => tail_name(&active.end()?.tail),
