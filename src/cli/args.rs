@@ -42,6 +42,8 @@ pub enum Command {
     Dump(DumpArgs),
     /// Check every batch, index, snapshot and checkpoint
     Verify(VerifyArgs),
+    /// Print checksum, size, time and content of every file of a source
+    Manifest(ManifestArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the manual page, or write all of them
@@ -217,6 +219,21 @@ pub struct VerifyArgs {
     pub options: OptionArgs,
 }
 
+/// `topicfs manifest`
+#[derive(Debug, Args)]
+#[command(after_help = MANIFEST_EXAMPLES)]
+pub struct ManifestArgs {
+    /// As for `mount`; also any other directory or file
+    #[arg(required = true, value_name = "SOURCE")]
+    pub sources: Vec<String>,
+    /// How a file is written
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
+    pub format: ManifestFormat,
+    /// What is read and how.
+    #[command(flatten)]
+    pub options: OptionArgs,
+}
+
 /// How a report is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum ReportFormat {
@@ -287,6 +304,17 @@ pub struct DecoderArgs {
     /// Not there yet
     #[arg(long, hide = true)]
     pub share_group_state_decoder: bool,
+}
+
+/// How `topicfs manifest` writes a file.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum ManifestFormat {
+    /// A line with tabs between its columns, which the first line names
+    Text,
+    /// A JSON object a line
+    Json,
+    /// As sha256sum prints it, for `sha256sum -c`
+    Sha256sum,
 }
 
 /// `topicfs completions`
@@ -389,6 +417,14 @@ Examples:
   topicfs verify --format json data-a data-b | jq -r 'select(.severity == \"problem\") | .kind'
   topicfs verify -q orders-0 payments-3/00000000000000000042.log
   topicfs verify orders-0/00000000000000000042.index";
+const MANIFEST_EXAMPLES: &str = "\
+Examples:
+  topicfs manifest data > evidence.txt
+  topicfs manifest --format json data | jq -r 'select(.damage) | .path'
+  topicfs manifest --format sha256sum data > SHA256SUMS     then: sha256sum -c SHA256SUMS
+
+The whole source is read, each byte once.
+Exit codes: 0 fine, 1 a file could not be read or is damaged, 2 could not run.";
 
 const FSTAB_EXAMPLE: &str = "\
 In /etc/fstab:

@@ -12,6 +12,7 @@
 //! | [`salvage`] | what is sound, written as clean data directories |
 //! | [`dump`] | single files, as kafka-dump-log prints them |
 //! | [`verify`] | everything checked |
+//! | [`manifest`] | what each file of a source is |
 //! | [`documents`] | `completions` and `man`, made from the grammar |
 //! | [`logging`] | where messages go |
 
@@ -23,6 +24,7 @@ pub mod dump;
 pub mod index;
 pub mod logging;
 pub mod ls;
+pub mod manifest;
 pub mod mount;
 pub mod salvage;
 pub mod tail;
@@ -71,6 +73,7 @@ fn dispatch(topicfs: &TopicFs) -> anyhow::Result<ExitCode> {
         Command::Salvage(args) => quietly(level).and_then(|()| salvage::run(args)),
         Command::Dump(args) => quietly(level).and_then(|()| dump::run(args)),
         Command::Verify(args) => quietly(level).and_then(|()| verify::run(args)),
+        Command::Manifest(args) => quietly(level).and_then(|()| manifest::run(args)),
         Command::Completions(args) => documents::completions(args),
         Command::Man(args) => documents::man(args),
     }

@@ -18,6 +18,7 @@
 //! | [`partition_metadata`] | the topic's id |
 //! | [`uuid`] | Kafka's text form of ids |
 //! | [`names`] | names of directories and files |
+//! | [`file_kind`] | what a file is, as its name says |
 
 #![cfg_attr(
     not(test),
@@ -34,6 +35,7 @@ pub mod batch;
 pub mod checkpoint;
 pub mod compression;
 pub mod control;
+pub mod file_kind;
 pub mod index;
 pub mod kraft_control;
 pub mod message_set;

@@ -22,7 +22,8 @@ This is a Kafka data directory, shown as files by topicfs. Nothing here can be c
     problems            damage met so far; empty when there is none
 
 Every rendered file takes the extensions .txt, .jsonl, .tsv, also where it isn't listed.
-.topicfs/ has the version, the configuration in force and the problems of all partitions.
+.topicfs/ has the version, the configuration in force and the problems of all partitions; by name only: manifest,
+manifest.json and manifest.sha256, which read the whole source to say what each of its files is.
 ";
 
 /// `by-offset/README.txt`.
@@ -48,6 +49,8 @@ pub fn control_file(fs: &Fs, file: ControlFile) -> Vec<u8> {
         ControlFile::Version => format!("topicfs {}\n", env!("CARGO_PKG_VERSION")).into_bytes(),
         ControlFile::Config => fs.config_text().as_bytes().to_vec(),
         ControlFile::Problems => problems(fs),
+        // Made as it is read.
+        ControlFile::Manifest(_) => Vec::new(),
     }
 }
 
@@ -77,6 +80,7 @@ pub fn partition_problems(view: &PartitionView) -> Vec<u8> {
 /// What reading met so far, and what the small files say now.
 fn known_problems(view: &PartitionView) -> Vec<Problem> {
     let mut known = view.problems.met();
+    known.extend(view.partition.notes());
     if let Origin::Directory(directory) = &view.partition.origin {
         known.extend(verify::cheap_checks(directory));
     }

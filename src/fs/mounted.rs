@@ -16,7 +16,7 @@ use crate::fs::error::FsError;
 use crate::fs::handles::{Content, Entry, Handle, Handles};
 use crate::fs::inodes::Inodes;
 use crate::fs::measuring::{Measurement, Measuring};
-use crate::fs::node::{Item, Node, PartitionKey, Records, RecordsKind};
+use crate::fs::node::{ControlFile, Item, Node, PartitionKey, Records, RecordsKind};
 use crate::fs::options::{Access, From, Isolation, OnDamage, Options, UpTo};
 use crate::fs::tails::Tails;
 use crate::log::LogError;
@@ -75,6 +75,7 @@ impl Fs {
     /// Those of [`Source::open`].
     pub fn open(spec: &str, options: Options, config_text: String) -> Result<Self, LogError> {
         let source = Source::open(spec, options.of_source())?;
+        source.unpack_in(options.unpack_room());
         let encodings = Encodings { key_json: options.key_json, value_json: options.value_json };
         let shared = Arc::new(Shared::new(encodings, open_sidecars(&options), options.max_read_rate));
         let scope = Scope {
@@ -245,6 +246,7 @@ impl Fs {
                 attributes.size = meta.len();
                 attributes.mtime = meta.modified().unwrap_or(self.started);
             }
+            Node::ControlFile(ControlFile::Manifest(_)) => attributes.is_sized = false,
             _ if !attributes.is_dir => attributes.size = self.small_file(node)?.len() as u64,
             _ => {}
         }

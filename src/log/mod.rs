@@ -8,6 +8,9 @@
 //! |---|---|
 //! | [`source`] | all topics and partitions of what the user named |
 //! | `roots` | what each part of SOURCE is: a data directory, a partition, a segment |
+//! | [`tiered`] | the directories of a tiered store (KIP-405) |
+//! | [`unpacked`] | segments that a backup tool has compressed |
+//! | `archived` | segments under names that no broker gives its own |
 //! | [`partition`] | one replica: its segments, bounds and transactions as they are now |
 //! | [`segment`] | one `.log` with its index as a hint |
 //! | [`suspects`] | batches that can be decoded, but are not to be trusted |
@@ -25,9 +28,12 @@
 //! | [`indexing`], [`producers`], [`epochs`] | what is made from batches: indexes, producer state, leader epochs |
 //! | [`durable`] | new files of a directory that is ours |
 //! | [`salvage`] | what is sound, written as clean data directories |
+//! | [`heads`] | what the first bytes of a file tell of it |
+//! | [`manifest`], [`hashing`] | what each file of a source is: checksum, times, and what a segment holds |
 //! | [`files`] | descriptors: a bounded pool, identity, `O_NOATIME` |
 
 mod ahead;
+mod archived;
 pub mod beside;
 pub mod checkpoints;
 pub mod durable;
@@ -35,8 +41,11 @@ pub mod entries;
 pub mod epochs;
 pub mod error;
 pub mod files;
+pub mod hashing;
+pub mod heads;
 pub mod index_check;
 pub mod indexing;
+pub mod manifest;
 pub mod partition;
 pub mod problem;
 pub mod producers;
@@ -49,7 +58,9 @@ pub mod source;
 pub mod suspects;
 mod swaps;
 pub mod sys;
+pub mod tiered;
 pub mod transactions;
+pub mod unpacked;
 pub mod verify;
 mod window;
 
