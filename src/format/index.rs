@@ -11,7 +11,7 @@
 //! last). So only the front part, in which every entry is greater than the one before, is used; each is a hint.
 
 use zerocopy::byteorder::big_endian::{I16, I32, I64};
-use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::units::{Offset, Position, ProducerId, Timestamp};
 
@@ -64,7 +64,7 @@ pub struct StoredTimeEntry {
     relative_offset: I32,
 }
 
-#[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct StoredTxn {
     version: I16,
@@ -84,6 +84,43 @@ pub const TXN_ENTRY_LEN: usize = 34;
 const _: () = assert!(size_of::<StoredOffsetEntry>() == OFFSET_ENTRY_LEN);
 const _: () = assert!(size_of::<StoredTimeEntry>() == TIME_ENTRY_LEN);
 const _: () = assert!(size_of::<StoredTxn>() == TXN_ENTRY_LEN);
+
+impl OffsetEntry {
+    /// The entry as stored in the index of the segment with this base offset; `None` when its numbers don't fit there.
+    pub fn encode(self, base: Offset) -> Option<[u8; OFFSET_ENTRY_LEN]> {
+        let [o0, o1, o2, o3] = relative(self.offset, base)?.to_be_bytes();
+        let [p0, p1, p2, p3] = i32::try_from(self.position.0).ok()?.to_be_bytes();
+        Some([o0, o1, o2, o3, p0, p1, p2, p3])
+    }
+}
+
+impl TimeEntry {
+    /// The entry as stored in the time index of the segment with this base offset; `None` when its offset doesn't fit there.
+    pub fn encode(self, base: Offset) -> Option<[u8; TIME_ENTRY_LEN]> {
+        let [t0, t1, t2, t3, t4, t5, t6, t7] = self.timestamp.0.to_be_bytes();
+        let [o0, o1, o2, o3] = relative(self.offset, base)?.to_be_bytes();
+        Some([t0, t1, t2, t3, t4, t5, t6, t7, o0, o1, o2, o3])
+    }
+}
+
+impl AbortedTxn {
+    /// The entry as stored.
+    pub fn encode(self) -> [u8; TXN_ENTRY_LEN] {
+        let stored = StoredTxn {
+            version: self.version.into(),
+            producer_id: self.producer_id.0.into(),
+            first_offset: self.first_offset.0.into(),
+            last_offset: self.last_offset.0.into(),
+            last_stable_offset: self.last_stable_offset.0.into(),
+        };
+        zerocopy::transmute!(stored)
+    }
+}
+
+/// `offset` relative to `base`, which indexes have 31 bits for.
+pub fn relative(offset: Offset, base: Offset) -> Option<i32> {
+    i32::try_from(offset.0.checked_sub(base.0)?).ok().filter(|relative| *relative >= 0)
+}
 
 impl StoredOffsetEntry {
     /// The offset relative to the segment's base.
@@ -151,6 +188,11 @@ impl<'a> OffsetIndex<'a> {
     pub fn entries(&self) -> impl ExactSizeIterator<Item = OffsetEntry> + use<'a> {
         let base = self.base;
         self.used.iter().map(move |entry| entry.resolve(base))
+    }
+
+    /// The offset that entries count from.
+    pub const fn base(&self) -> Offset {
+        self.base
     }
 
     /// All entries of the file, zeros and damaged ones too.
@@ -373,7 +415,22 @@ mod tests {
             last_stable_offset: Offset(11),
         };
         assert_eq!(TxnIndex::new(&bytes).entries().collect::<Vec<_>>(), [expected]);
+        assert_eq!(expected.encode(), *bytes);
         bytes.extend_from_slice(&[0; 33]);
         assert_eq!(TxnIndex::new(&bytes).entries().len(), 1);
+    }
+
+    #[test]
+    fn entries_are_stored_as_they_are_read() {
+        let base = Offset(10);
+        let entry = OffsetEntry { offset: Offset(13), position: Position(100) };
+        assert_eq!(entry.encode(base).unwrap().to_vec(), offsets(&[(3, 100)]));
+        let time = TimeEntry { timestamp: Timestamp(1000), offset: Offset(13) };
+        assert_eq!(time.encode(base).unwrap().to_vec(), times(&[(1000, 3)]));
+        for offset in [9, 10 + (1 << 31)] {
+            assert_eq!(OffsetEntry { offset: Offset(offset), ..entry }.encode(base), None);
+            assert_eq!(TimeEntry { offset: Offset(offset), ..time }.encode(base), None);
+        }
+        assert_eq!(OffsetEntry { position: Position(1 << 31), ..entry }.encode(base), None);
     }
 }

@@ -34,6 +34,8 @@ pub const HIGH_WATERMARKS: &str = "replication-offset-checkpoint";
 pub const LOG_STARTS: &str = "log-start-offset-checkpoint";
 /// First offsets that are not compacted yet.
 pub const CLEANER_OFFSETS: &str = "cleaner-offset-checkpoint";
+/// The files with offsets by partition.
+pub const OFFSET_CHECKPOINTS: [&str; 4] = [RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANER_OFFSETS];
 /// Initial records of a KRaft cluster's metadata.
 pub const BOOTSTRAP_CHECKPOINT: &str = "bootstrap.checkpoint";
 /// What LocalTieredStorage calls the directory of its store (KIP-405).

@@ -10,7 +10,7 @@
 //! The entries are in no order. Files are written in place, so that a cut one is possible.
 
 use zerocopy::byteorder::big_endian::{I16, I32, I64, U32};
-use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::units::{Offset, ProducerId, Timestamp};
 
@@ -90,7 +90,7 @@ pub enum SnapshotError {
     },
 }
 
-#[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RawHeader {
     version: I16,
@@ -98,7 +98,7 @@ struct RawHeader {
     count: I32,
 }
 
-#[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RawEntry {
     producer_id: I64,
@@ -111,9 +111,13 @@ struct RawEntry {
     current_txn_first_offset: I64,
 }
 
-const HEADER_LEN: usize = 10;
+/// Bytes before the entries.
+pub const HEADER_LEN: usize = 10;
+/// Bytes of an entry.
+pub const ENTRY_LEN: usize = 46;
+
 const _: () = assert!(size_of::<RawHeader>() == HEADER_LEN);
-const _: () = assert!(size_of::<RawEntry>() == 46);
+const _: () = assert!(size_of::<RawEntry>() == ENTRY_LEN);
 
 /// Reads a whole producer snapshot.
 ///
@@ -135,7 +139,47 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<ProducerEntry>, SnapshotError> {
     Ok(entries.iter().map(RawEntry::resolve).collect())
 }
 
+/// The bytes of a producer snapshot with these entries.
+pub fn format(entries: &[ProducerEntry]) -> Vec<u8> {
+    let entries: Vec<RawEntry> = entries.iter().map(RawEntry::of).collect();
+    let count = i32::try_from(entries.len()).unwrap_or(i32::MAX);
+    let counted = [count.to_be_bytes().as_slice(), entries.as_bytes()].concat();
+    [1_i16.to_be_bytes().as_slice(), &crc32c::crc32c(&counted).to_be_bytes(), &counted].concat()
+}
+
+/// The entries of a producer snapshot that [`parse`] refuses, as far as they are whole; nothing in them can be relied on.
+pub fn parse_unchecked(bytes: &[u8]) -> Vec<ProducerEntry> {
+    let entries = bytes.get(HEADER_LEN..).unwrap_or_default();
+    let count = entries.len().checked_div(size_of::<RawEntry>()).unwrap_or(0);
+    let entries = <[RawEntry]>::ref_from_prefix_with_elems(entries, count);
+    entries.map_or_else(|_| Vec::new(), |(entries, _)| entries.iter().map(RawEntry::resolve).collect())
+}
+
+/// Whether a producer snapshot has as many entries as it says.
+pub fn has_counted_length(bytes: &[u8]) -> bool {
+    let Ok((header, entries)) = RawHeader::ref_from_prefix(bytes) else { return false };
+    let len =
+        usize::try_from(header.count.get()).ok().and_then(|count| count.checked_mul(size_of::<RawEntry>()));
+    len == Some(entries.len())
+}
+
 impl RawEntry {
+    fn of(entry: &ProducerEntry) -> Self {
+        // What Kafka stores of a producer of which only markers are known.
+        let none = LastBatch { last_sequence: -1, last_offset: Offset(-1), offset_delta: 0 };
+        let last = entry.last_batch.unwrap_or(none);
+        Self {
+            producer_id: entry.producer_id.0.into(),
+            producer_epoch: entry.producer_epoch.into(),
+            last_sequence: last.last_sequence.into(),
+            last_offset: last.last_offset.0.into(),
+            offset_delta: last.offset_delta.into(),
+            timestamp: entry.last_timestamp.0.into(),
+            coordinator_epoch: entry.coordinator_epoch.into(),
+            current_txn_first_offset: entry.current_txn_first_offset.map_or(-1, |at| at.0).into(),
+        }
+    }
+
     fn resolve(&self) -> ProducerEntry {
         let last_batch = LastBatch {
             last_sequence: self.last_sequence.get(),
@@ -176,6 +220,7 @@ mod tests {
         };
         assert_eq!(entries, [expected]);
         assert_eq!(batch.first_sequence(), 0);
+        assert_eq!(format(&entries), hex(ONE));
         assert_eq!(parse(&hex("000148674bc700000000")), Ok(vec![]));
     }
 

@@ -5,6 +5,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::format::batch::Limits;
+use crate::log::source::SourceOptions;
 use crate::log::unpacked::Room;
 
 /// Declares an enum whose variants have a name in options and configuration files.
@@ -151,6 +153,12 @@ pub struct Options {
 }
 
 impl Options {
+    /// What the source's files are read with.
+    pub const fn of_source(&self) -> SourceOptions {
+        let Self { max_batch_bytes, max_decoded_bytes, follow_symlinks, .. } = *self;
+        SourceOptions { limits: Limits { max_batch_bytes, max_decoded_bytes }, follow_symlinks }
+    }
+
     /// Where segments may be unpacked: in the cache's directory, else in the system's for temporary files.
     pub fn unpack_room(&self) -> Room {
         let directories = self.cache_dir.iter().cloned().chain([std::env::temp_dir()]).collect();

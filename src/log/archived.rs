@@ -15,9 +15,9 @@ use crate::log::LogError;
 use crate::log::files::{FileId, FilePool};
 use crate::log::heads;
 use crate::log::partition::Origin;
+use crate::log::problem::{Kind, Problem};
 use crate::log::segment::{SegmentFile, base_of_name};
-use crate::log::source::Note;
-use crate::units::Offset;
+use crate::units::{Offset, Position};
 
 /// Such files of one directory, by base offset.
 #[derive(Debug, Default)]
@@ -124,8 +124,8 @@ pub(super) fn single_file(path: &Path, pool: &FilePool, limits: Limits) -> Resul
 }
 
 /// Which archived segments of a partition are not shown, or not whole, and why.
-pub(super) fn notes(origin: &Origin, pool: &FilePool) -> Vec<Note> {
-    let damaged = |path: &Path, id| Some(Note { path: path.to_owned(), text: pool.unpacked.problem(id)? });
+pub(super) fn notes(origin: &Origin, pool: &FilePool) -> Vec<Problem> {
+    let damaged = |path: &Path, id| Some(Problem::of_file(path, Kind::Packed, pool.unpacked.problem(id)?));
     let directory = match origin {
         Origin::Directory(directory) => directory,
         Origin::File(path) => {
@@ -139,8 +139,10 @@ pub(super) fn notes(origin: &Origin, pool: &FilePool) -> Vec<Note> {
         plain.extend(base_of_name(&entry.path()));
     }
     let packed = archived.packed.values().flatten();
-    let mut notes: Vec<Note> = packed.filter_map(|file| damaged(&file.path, file.id)).collect();
-    let mut note = |file: &SegmentFile, text: String| notes.push(Note { path: file.path.clone(), text });
+    let mut notes: Vec<Problem> = packed.filter_map(|file| damaged(&file.path, file.id)).collect();
+    let mut note = |file: &SegmentFile, text: String| {
+        notes.push(Problem::of_file(&file.path, Kind::Copy, text).at(Position(0), file.len));
+    };
     for (base, copies) in archived.packed {
         let others = if plain.contains(&base) {
             copies.into_iter().map(|copy| (copy, "the segment is here uncompressed".to_owned())).collect()

@@ -17,23 +17,40 @@
 //! | `swaps` | what an interrupted compaction left, resolved as Kafka's loader does |
 //! | [`scan`] | batch after batch, and where reading resumes behind damage |
 //! | `ahead` | which of the batches behind damage belong where they are |
+//! | [`entries`] | entry after entry as Kafka iterates a file, damaged or not |
+//! | [`index_check`] | whether index entries lead look-ups to the right place |
+//! | [`beside`] | the files of a segment that are compared with each other |
 //! | `window` | the part of a file that such a scan has in memory |
+//! | [`problem`] | what can be wrong with a source, and the closed list of its kinds |
+//! | [`verify`] | everything checked: each batch, index, snapshot, checkpoint and name |
 //! | [`transactions`] | which records `read_committed` hides |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
 //! | [`heads`] | what the first bytes of a file tell of it |
 //! | [`manifest`], [`hashing`] | what each file of a source is: checksum, times, and what a segment holds |
+//! | [`indexing`], [`producers`], [`epochs`] | what is made from batches: indexes, producer state, leader epochs |
+//! | [`durable`] | new files of a directory that is ours |
+//! | [`salvage`] | what is sound, written as clean data directories |
 //! | [`files`] | descriptors: a bounded pool, identity, `O_NOATIME` |
 
 mod ahead;
 mod archived;
+pub mod beside;
 pub mod checkpoints;
+pub mod durable;
+pub mod entries;
+pub mod epochs;
 pub mod error;
 pub mod files;
 pub mod hashing;
 pub mod heads;
+pub mod index_check;
+pub mod indexing;
 pub mod manifest;
 pub mod partition;
+pub mod problem;
+pub mod producers;
 mod roots;
+pub mod salvage;
 pub mod scan;
 pub mod segment;
 pub mod sidecar;
@@ -44,6 +61,7 @@ pub mod sys;
 pub mod tiered;
 pub mod transactions;
 pub mod unpacked;
+pub mod verify;
 mod window;
 
 pub use error::LogError;

@@ -14,9 +14,9 @@ use crate::log::archived::{self, Archived};
 use crate::log::checkpoints::CheckpointFile;
 use crate::log::files::{self, FileId, FilePool, TIME_GRAIN};
 use crate::log::heads;
+use crate::log::problem::Problem;
 use crate::log::scan::{Step, Tail};
 use crate::log::segment::{Segment, SegmentFile, SegmentUid};
-use crate::log::source::Note;
 use crate::log::swaps::Swaps;
 use crate::units::{Offset, Position, TopicPartition};
 
@@ -227,7 +227,7 @@ impl Partition {
     }
 
     /// Segments of it that are not shown, or not whole, because of what archives and backup tools made of them.
-    pub fn notes(&self) -> Vec<Note> {
+    pub fn notes(&self) -> Vec<Problem> {
         archived::notes(&self.origin, &self.pool)
     }
 

@@ -13,6 +13,7 @@ use crate::format::properties::Properties;
 use crate::log::LogError;
 use crate::log::files::{self, FileId, FilePool, TIME_GRAIN};
 use crate::log::partition::{Bounds, Origin, Partition};
+use crate::log::problem::{Kind as ProblemKind, Problem};
 use crate::log::roots::{MAX_PROPERTIES_BYTES, Root, expand, label_of, not_a_source, split_spec, state_of};
 use crate::log::tiered::{self, TieredPartition};
 use crate::log::unpacked::Room;
@@ -47,7 +48,7 @@ pub struct Tree {
     /// Topics by name, their partitions in the order of their numbers.
     pub topics: BTreeMap<String, Vec<Arc<Partition>>>,
     /// What is odd about the data directories.
-    pub notes: Vec<Note>,
+    pub notes: Vec<Problem>,
 }
 
 impl Tree {
@@ -55,15 +56,6 @@ impl Tree {
     pub fn partition(&self, topic: &str, label: &str) -> Option<&Arc<Partition>> {
         self.topics.get(topic)?.iter().find(|partition| partition.label == label)
     }
-}
-
-/// Something in a data directory that is worth telling, and hinders nothing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
-    /// Which file or directory.
-    pub path: PathBuf,
-    /// What about it.
-    pub text: String,
 }
 
 /// A tree, and the states of the directories that it was made from.
@@ -159,6 +151,19 @@ impl Source {
         self.roots.iter().map(|root| real(root.path())).collect()
     }
 
+    /// Those of them that are data directories.
+    pub fn data_directories(&self) -> impl Iterator<Item = &Path> {
+        self.roots.iter().filter_map(|root| match root {
+            Root::DataDirectory { path, .. } => Some(path.as_path()),
+            Root::Single(_) => None,
+        })
+    }
+
+    /// How much memory one batch may cost.
+    pub const fn limits(&self) -> Limits {
+        self.options.limits
+    }
+
     /// The topics and partitions as they are now.
     pub fn tree(&self) -> Arc<Tree> {
         let listed = self.listed.read().unwrap_or_else(PoisonError::into_inner);
@@ -240,7 +245,7 @@ impl Source {
         path: &Path,
         bounds: &Bounds,
         found: &mut Vec<Candidate>,
-        notes: &mut Vec<Note>,
+        notes: &mut Vec<Problem>,
     ) {
         let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if let Some(partitions) = tiered::partitions(&real) {
@@ -249,7 +254,8 @@ impl Source {
         let entries = match std::fs::read_dir(path) {
             Ok(entries) => entries,
             Err(error) => {
-                notes.push(Note { path: path.to_owned(), text: format!("can't be listed: {error}") });
+                let cause = format!("can't be listed: {error}");
+                notes.push(Problem::of_file(path, ProblemKind::Unreadable, cause));
                 return;
             }
         };
@@ -259,20 +265,18 @@ impl Source {
             let path = path.join(&name);
             match self.classify(&path, bounds) {
                 Ok(candidates) => found.extend(candidates),
-                Err(text) => notes.push(Note { path, text }),
-            }
-        }
-        for file in [&bounds.log_start, &bounds.high_watermark].into_iter().flatten() {
-            if let Some(text) = file.problem() {
-                notes.push(Note { path: file.path.clone(), text });
+                Err((kind, cause)) => notes.push(Problem::of_file(&path, kind, cause)),
             }
         }
     }
 
     /// The partition that `path` is, or those of a tiered store that it holds; none for files, which are no business
-    /// of ours here; an error text for what is odd.
-    fn classify(&self, path: &Path, bounds: &Bounds) -> Result<Vec<Candidate>, String> {
-        let meta = std::fs::symlink_metadata(path).map_err(|error| error.to_string())?;
+    /// of ours here; what is odd is an error with its kind and a text.
+    fn classify(&self, path: &Path, bounds: &Bounds) -> Result<Vec<Candidate>, (ProblemKind, String)> {
+        let unreadable =
+            |error: &std::io::Error| (ProblemKind::Unreadable, format!("can't be listed: {error}"));
+        let foreign = |text: &str| Err((ProblemKind::Foreign, text.to_owned()));
+        let meta = std::fs::symlink_metadata(path).map_err(|error| unreadable(&error))?;
         let is_link = meta.is_symlink();
         let is_dir =
             if is_link { std::fs::metadata(path).is_ok_and(|meta| meta.is_dir()) } else { meta.is_dir() };
@@ -280,7 +284,7 @@ impl Source {
             return if meta.is_file() {
                 Ok(Vec::new())
             } else {
-                Err("neither a directory nor a file: ignored".to_owned())
+                foreign("neither a directory nor a file: ignored")
             };
         }
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -292,38 +296,34 @@ impl Source {
             None => tiered::partitions(path)
                 .map(|found| found.into_iter().map(Candidate::of_store).collect::<Vec<_>>()),
         };
-        let candidates = candidates
-            .ok_or("not a partition directory (TOPIC-N): ignored; a broker would refuse to start")?;
+        let Some(candidates) = candidates else {
+            return foreign("not a partition directory (TOPIC-N): ignored; a broker would refuse to start");
+        };
         if is_link && !self.options.follow_symlinks {
-            return Err("a symbolic link: ignored without follow_symlinks".to_owned());
+            return foreign("a symbolic link: ignored without follow_symlinks");
         }
         if let Err(error) = std::fs::read_dir(path) {
-            return Err(format!("can't be listed: {error}"));
+            return Err(unreadable(&error));
         }
         Ok(candidates)
     }
 }
 
 /// Clusters that the data directories say they belong to; more than one is worth a warning.
-fn note_cluster_ids(roots: &[Root], notes: &mut Vec<Note>) {
+fn note_cluster_ids(roots: &[Root], notes: &mut Vec<Problem>) {
     let mut first: Option<(String, PathBuf)> = None;
     for root in roots {
         let Root::DataDirectory { path, .. } = root else { continue };
         let path = path.join(names::META_PROPERTIES);
         let Ok(bytes) = files::read_small(&path, MAX_PROPERTIES_BYTES) else { continue };
-        let id = match Properties::parse(&bytes) {
-            Ok(properties) => properties.get("cluster.id").map(str::to_owned),
-            Err(error) => {
-                notes.push(Note { path, text: error.to_string() });
-                continue;
-            }
-        };
+        // What is wrong with the file itself, `verify` tells.
+        let id = Properties::parse(&bytes).ok().and_then(|meta| meta.get("cluster.id").map(str::to_owned));
         match (&first, id) {
             (None, Some(id)) => first = Some((id, path)),
             (Some((one, at)), Some(id)) if *one != id => {
-                let text =
+                let cause =
                     format!("cluster.id is {id}, that of {} is {one}: two clusters' data", at.display());
-                notes.push(Note { path, text });
+                notes.push(Problem::of_file(&path, ProblemKind::Cluster, cause));
             }
             _ => {}
         }

@@ -17,6 +17,7 @@
 //! | [`info`] | the summary of a partition |
 //! | [`manifest`] | the summary of each file of a source |
 
+pub mod dump;
 pub mod env;
 pub mod format;
 mod frontier;

@@ -1,0 +1,340 @@
+//! Copies one partition, batch after batch.
+
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::format::batch::{Batch, Decoder, Limits};
+use crate::format::names::METADATA_TOPIC;
+use crate::log::LogError;
+use crate::log::durable;
+use crate::log::epochs::EpochRecovery;
+use crate::log::indexing::IndexBuilder;
+use crate::log::producers::{Contents, Producers};
+use crate::log::salvage::files::Small;
+use crate::log::salvage::plan::Job;
+use crate::log::salvage::report::{Kept, Left, Offsets, PartitionReport};
+use crate::log::salvage::segments::{NewSegment, Whole, takes_offset, write_snapshot};
+use crate::log::salvage::{Options, Writing};
+use crate::log::scan::{Damage, Step, Tail};
+use crate::log::segment::Segment;
+use crate::units::{Offset, Position};
+
+/// Copies what is sound of one partition; `progress` is told how many more bytes of the source were read.
+///
+/// # Errors
+/// Those of reading the source, and of writing.
+pub fn partition(job: &Job, options: &Options, progress: &dyn Fn(u64)) -> Result<PartitionReport, LogError> {
+    let directory = (options.writing == Writing::Files).then(|| job.directory.clone());
+    if let Some(directory) = &directory {
+        durable::create_directory(directory)?;
+    }
+    let segments = job.partition.segments()?;
+    let mut copier = Copier::new(job, *options, directory);
+    for segment in segments.iter() {
+        copier.segment(segment, progress)?;
+    }
+    copier.finish(segments.last())
+}
+
+/// Where in the source a batch is.
+struct Place<'a> {
+    file: &'a str,
+    position: Position,
+    /// The base of its segment.
+    base: Offset,
+    /// The time of its file.
+    modified: Option<SystemTime>,
+}
+
+/// The state of one partition's copy.
+struct Copier<'a> {
+    job: &'a Job,
+    options: Options,
+    directory: Option<PathBuf>,
+    small: Small,
+    producers: Producers,
+    epochs: EpochRecovery,
+    current: Option<NewSegment>,
+    /// The bases of the first and of the last segment that was begun.
+    bases: Option<(Offset, Offset)>,
+    /// The offset of the last snapshot.
+    snapshot_at: Option<Offset>,
+    /// The offset after the last batch that was kept.
+    end: Offset,
+    /// Which of `left` goes on to the next batch, wherever that begins.
+    unbounded: Option<usize>,
+    /// Whether a log that may have no gap has come to one.
+    ended: bool,
+    kept: Kept,
+    left: Vec<Left>,
+    notes: Vec<String>,
+    decoder: Decoder,
+}
+
+impl<'a> Copier<'a> {
+    fn new(job: &'a Job, options: Options, directory: Option<PathBuf>) -> Self {
+        let mut small = Small::read(&job.partition);
+        Self {
+            job,
+            options,
+            directory,
+            epochs: EpochRecovery::new(small.epochs()),
+            snapshot_at: None,
+            producers: Producers::default(),
+            current: None,
+            bases: None,
+            end: Offset(0),
+            unbounded: None,
+            ended: false,
+            kept: Kept::default(),
+            left: std::mem::take(&mut small.left),
+            notes: std::mem::take(&mut small.notes),
+            small,
+            decoder: Decoder::default(),
+        }
+    }
+
+    fn segment(&mut self, segment: &Arc<Segment>, progress: &dyn Fn(u64)) -> Result<(), LogError> {
+        let file = segment.path.file_name().unwrap_or_default().to_string_lossy();
+        let (source, len) = segment.open()?;
+        let modified = source.metadata().and_then(|metadata| metadata.modified()).ok();
+        let limits = segment.limits();
+        let mut scanner = segment.scan(segment.start())?;
+        let mut read = 0;
+        loop {
+            match scanner.step().map_err(|error| segment.error(error))? {
+                Step::Batch { position, batch } => {
+                    let place = Place { file: &file, position, base: segment.base, modified };
+                    self.batch(&place, &batch, &limits)?;
+                    read += batch.bytes.len() as u64;
+                    progress(batch.bytes.len() as u64);
+                }
+                Step::Damage(damage) => self.damage(&file, &damage),
+                Step::End(tail) => {
+                    self.tail(&file, &tail, segment);
+                    break;
+                }
+            }
+        }
+        progress(len.saturating_sub(read));
+        self.close()
+    }
+
+    fn batch(&mut self, place: &Place<'_>, batch: &Batch<'_>, limits: &Limits) -> Result<(), LogError> {
+        let contents = match Contents::of(batch, &mut self.decoder, limits) {
+            Ok(contents) => contents,
+            Err(error) => {
+                let known = batch.header.first_known();
+                self.leave(place, batch, known, &error);
+                return Ok(());
+            }
+        };
+        let first = contents.first_offset;
+        if self.ended {
+            self.leave(place, batch, first, &"the metadata log may have no gap, and there is one before it");
+        } else if first < self.end {
+            let cause = format!("offsets below {} are kept already", self.end);
+            self.leave(place, batch, first, &cause);
+        } else if let Err(fault) = self.producers.check(&batch.header, &contents) {
+            self.leave(place, batch, first, &fault);
+        } else {
+            self.keep(place, batch, &contents)?;
+        }
+        Ok(())
+    }
+
+    /// Appends a batch to the current segment, or to a new one.
+    fn keep(&mut self, place: &Place<'_>, batch: &Batch<'_>, contents: &Contents) -> Result<(), LogError> {
+        let header = &batch.header;
+        let (first, last) = (contents.first_offset, header.last_offset);
+        let whole = Whole { bytes: batch.bytes, first, last, max_timestamp: header.max_timestamp };
+        self.bound(first);
+        let mut segment = match self.current.take() {
+            Some(segment) if segment.takes(&whole) => segment,
+            Some(full) => {
+                full.close()?;
+                self.begin(first, place.modified)?
+            }
+            // A name above its first record (renamed by people) or too far below can't be kept.
+            None if takes_offset(place.base, &whole) => self.begin(place.base, place.modified)?,
+            None => self.begin(first, place.modified)?,
+        };
+        segment.append(&whole)?;
+        if let Ok(Some(aborted)) = self.producers.append(header, contents) {
+            segment.abort(aborted);
+        }
+        self.current = Some(segment);
+        if let Some(epoch) = header.leader_epoch.filter(|epoch| epoch.0 >= 0) {
+            self.epochs.append(epoch, first);
+        }
+        self.count(&whole, contents.records);
+        Ok(())
+    }
+
+    fn count(&mut self, whole: &Whole<'_>, records: u64) {
+        let kept = &mut self.kept;
+        kept.batches += 1;
+        kept.records += records;
+        kept.bytes += whole.bytes.len() as u64;
+        if kept.offsets.is_some() {
+            kept.absent += u64::try_from(whole.first.0 - self.end.0).unwrap_or(0);
+        }
+        kept.offsets = Some((kept.offsets.map_or(whole.first, |(first, _)| first), whole.last));
+        self.end = whole.last.next();
+    }
+
+    /// A new segment, and the snapshot that a roll leaves at its base; the first one has it from segments that are gone.
+    fn begin(&mut self, base: Offset, modified: Option<SystemTime>) -> Result<NewSegment, LogError> {
+        let is_known = self.recall(base);
+        if is_known || self.bases.is_some() {
+            self.snapshot(base)?;
+        }
+        self.bases = Some((self.bases.map_or(base, |(first, _)| first), base));
+        self.kept.segments += 1;
+        let builder = IndexBuilder::new(self.options.index_interval_bytes);
+        NewSegment::create(self.directory.clone(), base, modified, builder)
+    }
+
+    /// Goes on with the source's own snapshot at `at`, if there is one, as Kafka's recovery does: it knows of batches and
+    /// markers that compaction took away, or that are lost.
+    fn recall(&mut self, at: Offset) -> bool {
+        match self.small.snapshot_at(at) {
+            Some(Ok(producers)) => {
+                self.producers = producers;
+                true
+            }
+            Some(Err(text)) => {
+                self.notes.push(text);
+                false
+            }
+            None => false,
+        }
+    }
+
+    fn snapshot(&mut self, at: Offset) -> Result<(), LogError> {
+        if at > self.snapshot_at.unwrap_or(Offset(0)) {
+            if let Some(directory) = &self.directory {
+                write_snapshot(directory, at, &self.producers)?;
+            }
+            self.snapshot_at = Some(at);
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), LogError> {
+        self.current.take().map_or(Ok(()), NewSegment::close)
+    }
+
+    /// Leaves a batch out that is one, at its own offsets.
+    fn leave(&mut self, place: &Place<'_>, batch: &Batch<'_>, first: Offset, cause: &dyn Display) {
+        self.bound(first);
+        let last = batch.header.last_offset;
+        self.left.push(Left {
+            file: place.file.to_owned(),
+            position: place.position.0,
+            bytes: batch.bytes.len() as u64,
+            // What was kept before is not lost.
+            offsets: (last >= self.end).then_some(Offsets { first: first.max(self.end), last: Some(last) }),
+            cause: cause.to_string(),
+        });
+        self.ended |= self.may_have_no_gap();
+    }
+
+    fn damage(&mut self, file: &str, damage: &Damage) {
+        self.bound(damage.expected);
+        self.unbounded = Some(self.left.len());
+        self.left.push(Left {
+            file: file.to_owned(),
+            position: damage.position.0,
+            bytes: damage.len,
+            offsets: Some(Offsets { first: damage.expected.max(self.end), last: None }),
+            cause: damage.fault.to_string(),
+        });
+        self.ended |= self.may_have_no_gap();
+    }
+
+    fn tail(&mut self, file: &str, tail: &Tail, segment: &Segment) {
+        match tail {
+            Tail::Clean => {}
+            Tail::Zero(zeros) => self.notes.push(format!(
+                "{file}: the last {} bytes, from {} on, are zeros: preallocated, or lost at a power failure",
+                zeros.len, zeros.position
+            )),
+            Tail::Torn(damage) | Tail::Bad(damage) => self.damage(file, damage),
+        }
+        if !segment.is_active() {
+            self.bound(segment.below());
+        }
+    }
+
+    /// Ends what was left before `next`, which is there.
+    fn bound(&mut self, next: Offset) {
+        let Some(left) = self.unbounded.take().and_then(|at| self.left.get_mut(at)) else { return };
+        if let Some(offsets) = left.offsets {
+            let last = next.plus(-1);
+            left.offsets = (last >= offsets.first).then_some(Offsets { last: Some(last), ..offsets });
+        }
+    }
+
+    /// Whether this is the log of a KRaft cluster's metadata, where each record builds on all those before it.
+    fn may_have_no_gap(&self) -> bool {
+        self.job.partition.name.topic == METADATA_TOPIC
+    }
+
+    fn finish(mut self, last: Option<&Arc<Segment>>) -> Result<PartitionReport, LogError> {
+        self.carry_end(last)?;
+        let (first_base, last_base) = self.bases.unwrap_or_default();
+        let log_end = self.end.max(last_base);
+        if self.snapshot_at != Some(log_end) {
+            self.recall(log_end);
+            self.snapshot(log_end)?;
+        }
+        let known_start = self.job.partition.log_start()?;
+        let log_start = self.checked_start(known_start, first_base, log_end);
+        let epochs = self.epochs.finish(log_start, log_end);
+        if let Some(directory) = &self.directory {
+            self.small.write(directory, &epochs)?;
+            durable::sync_directory(directory)?;
+        }
+        Ok(PartitionReport {
+            partition: self.job.partition.name.clone(),
+            source: self.job.partition.origin.path().to_owned(),
+            directory: self.job.directory.clone(),
+            kept: self.kept,
+            log_start,
+            log_end,
+            high_watermark: self.job.partition.high_watermark().map(|mark| mark.min(log_end)),
+            has_checkpoint: log_start > first_base,
+            left: self.left,
+            open: self.producers.open().collect(),
+            notes: self.notes,
+        })
+    }
+
+    /// An empty segment where the last one of the source has nothing that can be kept: its base is the log's end.
+    fn carry_end(&mut self, last: Option<&Arc<Segment>>) -> Result<(), LogError> {
+        let Some(last) = last else { return Ok(()) };
+        let base = last.base.max(self.end);
+        let is_there = self.bases.is_some_and(|(_, begun)| begun >= last.base);
+        let is_behind_gap = self.ended && self.bases.is_some();
+        if is_there || is_behind_gap {
+            return Ok(());
+        }
+        let modified = std::fs::symlink_metadata(&last.path).and_then(|metadata| metadata.modified()).ok();
+        self.begin(base, modified)?.close()
+    }
+
+    /// The log start, unless it is behind the end: a broker would delete all of such a log.
+    fn checked_start(&mut self, start: Offset, first_base: Offset, log_end: Offset) -> Offset {
+        if start > log_end {
+            let text = format!(
+                "log start {start} is behind the log end {log_end}: left out, a broker would delete all"
+            );
+            self.notes.push(text);
+            return first_base;
+        }
+        start.max(first_base)
+    }
+}

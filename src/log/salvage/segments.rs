@@ -1,0 +1,145 @@
+//! The segments that are written: their logs, and the indexes and snapshots that belong to them.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::format::index::{AbortedTxn, OffsetEntry, TimeEntry, relative};
+use crate::format::names::{FileType, SegmentFile};
+use crate::format::snapshot;
+use crate::log::LogError;
+use crate::log::durable::{self, NewFile};
+use crate::log::indexing::{Appended, IndexBuilder};
+use crate::log::producers::Producers;
+use crate::units::{Offset, Position, Timestamp};
+
+/// The largest segment that Kafka opens, and the largest position in an index.
+const MAX_SEGMENT_BYTES: u64 = i32::MAX as u64;
+
+/// A batch that is to be written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Whole<'a> {
+    /// Its bytes.
+    pub(super) bytes: &'a [u8],
+    /// Its first offset.
+    pub(super) first: Offset,
+    /// Its last.
+    pub(super) last: Offset,
+    /// Its largest timestamp.
+    pub(super) max_timestamp: Timestamp,
+}
+
+/// Where segments are written; `None` when nothing is to be written.
+pub(super) type Directory = Option<PathBuf>;
+
+/// A segment that is being written.
+#[derive(Debug)]
+pub(super) struct NewSegment {
+    base: Offset,
+    directory: Directory,
+    log: Option<NewFile>,
+    /// The source's time, which retention goes by where records have none.
+    modified: Option<SystemTime>,
+    bytes: u64,
+    builder: IndexBuilder,
+    offset_index: Vec<u8>,
+    time_index: Vec<u8>,
+    txn_index: Vec<u8>,
+}
+
+impl NewSegment {
+    /// Begins an empty segment.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn create(
+        directory: Directory,
+        base: Offset,
+        modified: Option<SystemTime>,
+        builder: IndexBuilder,
+    ) -> Result<Self, LogError> {
+        let log = directory.as_deref().map(|directory| NewFile::create(path(directory, base, FileType::Log)));
+        Ok(Self {
+            base,
+            log: log.transpose()?,
+            directory,
+            modified,
+            bytes: 0,
+            builder,
+            offset_index: Vec::new(),
+            time_index: Vec::new(),
+            txn_index: Vec::new(),
+        })
+    }
+
+    /// Whether a batch may be in it: indexes have 31 bits for offsets and positions (KAFKA-6264).
+    pub(super) fn takes(&self, batch: &Whole<'_>) -> bool {
+        takes_offset(self.base, batch)
+            && self.bytes.saturating_add(batch.bytes.len() as u64) <= MAX_SEGMENT_BYTES
+    }
+
+    /// Appends a batch that it [takes](Self::takes).
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn append(&mut self, batch: &Whole<'_>) -> Result<(), LogError> {
+        let len = batch.bytes.len() as u64;
+        let (position, last_offset) = (Position(self.bytes), batch.last);
+        let appended = Appended { position, len, last_offset, max_timestamp: batch.max_timestamp };
+        if let Some(due) = self.builder.append(&appended) {
+            self.index(due.offset);
+            self.index_time(due.time);
+        }
+        if let Some(log) = &mut self.log {
+            log.write(batch.bytes)?;
+        }
+        self.bytes += len;
+        Ok(())
+    }
+
+    /// Adds an aborted transaction whose marker is in it.
+    pub(super) fn abort(&mut self, aborted: AbortedTxn) {
+        self.txn_index.extend(aborted.encode());
+    }
+
+    /// Closes the segment as a broker closes one: with the largest timestamp at the end of its time index.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn close(mut self) -> Result<(), LogError> {
+        let last = self.builder.close();
+        self.index_time(last);
+        let (Some(log), Some(directory)) = (self.log, self.directory) else { return Ok(()) };
+        durable::write(path(&directory, self.base, FileType::OffsetIndex), &self.offset_index)?;
+        durable::write(path(&directory, self.base, FileType::TimeIndex), &self.time_index)?;
+        if !self.txn_index.is_empty() {
+            durable::write(path(&directory, self.base, FileType::TxnIndex), &self.txn_index)?;
+        }
+        log.finish(self.modified)
+    }
+
+    fn index(&mut self, entry: OffsetEntry) {
+        self.offset_index.extend(entry.encode(self.base).into_iter().flatten());
+    }
+
+    fn index_time(&mut self, entry: Option<TimeEntry>) {
+        let bytes = entry.and_then(|entry| entry.encode(self.base));
+        self.time_index.extend(bytes.into_iter().flatten());
+    }
+}
+
+/// Whether the indexes of a segment with this base have room for the batch's offsets.
+pub(super) fn takes_offset(base: Offset, batch: &Whole<'_>) -> bool {
+    batch.first >= base && relative(batch.last, base).is_some()
+}
+
+/// Writes a producer snapshot.
+///
+/// # Errors
+/// The system's.
+pub(super) fn write_snapshot(directory: &Path, at: Offset, producers: &Producers) -> Result<(), LogError> {
+    durable::write(path(directory, at, FileType::Snapshot), &snapshot::format(&producers.snapshot()))
+}
+
+fn path(directory: &Path, base: Offset, file_type: FileType) -> PathBuf {
+    directory.join(SegmentFile::live(base, file_type).to_string())
+}

@@ -1,0 +1,404 @@
+//! Salvage: what it writes of sound directories equals what their brokers wrote, and of damaged ones every sound batch is there.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that can't go on stops with a panic, also in its helpers"
+)]
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use common::{fixtures, shown};
+use topicfs::format::batch::Limits;
+use topicfs::format::index::{OffsetIndex, TimeIndex};
+use topicfs::format::names::{FileState, FileType, Kind, PartitionDir, SegmentFile};
+use topicfs::format::{checkpoint, snapshot};
+use topicfs::fs::options::{From, Options as FsOptions};
+use topicfs::log::salvage::report::{PartitionReport, Report};
+use topicfs::log::salvage::{self, Options, copy, plan};
+use topicfs::log::source::{self, SourceOptions};
+
+/// Salvages what `patterns` name of `source` to `out`, which is new.
+fn salvage(source: &Path, patterns: &[String], out: &Path, index_interval_bytes: u64) -> Report {
+    let how = SourceOptions { limits: Limits::default(), follow_symlinks: false };
+    let source = source::Source::open(source.to_str().unwrap(), how).unwrap();
+    let plan = plan::plan(&source, patterns, out).unwrap();
+    plan::check_destination(&source, out).unwrap();
+    plan.create(out).unwrap();
+    let options = Options { index_interval_bytes, ..Options::default() };
+    let partitions = plan.jobs.iter().map(|job| copy::partition(job, &options, &|_| ()).unwrap()).collect();
+    plan.finish(partitions, &options).unwrap()
+}
+
+/// A directory in memory where there is one: each of the many small files is synced.
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+/// `index.interval.bytes` of the topics of 4.4.0, as `tests/data/make` sets it.
+fn interval_of(topic: &str) -> u64 {
+    match topic {
+        "seg-sparse" | "compact-dirty" => 4096,
+        _ if topic.starts_with("time-") => 64,
+        _ if ["seg-", "rep", "div-", "magic"].iter().any(|start| topic.starts_with(start)) => 128,
+        "idem" | "del-middle" | "live-prealloc" | "live-rolled" | "ep" | "un" | "un-prealloc" | "jb" => 256,
+        _ if topic.starts_with("txn-") || topic.starts_with("compact-") => 256,
+        _ => 4096,
+    }
+}
+
+/// The files of a segment in a directory, by name.
+fn files(directory: &Path) -> BTreeMap<String, PathBuf> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    entries.map(|entry| (entry.file_name().into_string().unwrap(), entry.path())).collect()
+}
+
+/// A partition of a sound fixture, and what salvage made of it.
+struct Pair {
+    /// As in `segments` or `replicas-1`.
+    case: String,
+    /// As in `seg-size-0`.
+    partition: String,
+    theirs: BTreeMap<String, PathBuf>,
+    ours: BTreeMap<String, PathBuf>,
+    report: PartitionReport,
+    _out: tempfile::TempDir,
+}
+
+/// How a directory is changed before it is salvaged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Untouched,
+    /// Without all that can be made from the batches. The snapshot at the first segment's base stays, if that isn't 0: it
+    /// stands for what was deleted before it.
+    LogsAlone,
+}
+
+/// All partitions in use of Kafka 4.4.0's directories.
+fn pairs(source: Source) -> &'static [Pair] {
+    static UNTOUCHED: OnceLock<Vec<Pair>> = OnceLock::new();
+    static LOGS_ALONE: OnceLock<Vec<Pair>> = OnceLock::new();
+    let pairs = match source {
+        Source::Untouched => UNTOUCHED.get_or_init(|| make_pairs(source)),
+        Source::LogsAlone => LOGS_ALONE.get_or_init(|| make_pairs(source)),
+    };
+    assert!(pairs.len() > 80, "{}", pairs.len());
+    pairs
+}
+
+fn make_pairs(source: Source) -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    for case in fixtures::cases().into_iter().filter(|case| case.version == "4.4.0") {
+        for data in case.data_dirs() {
+            let side = data.file_name().unwrap().to_str().unwrap().trim_start_matches("data");
+            let copy = fixtures::copy(&data);
+            for (partition, path) in files(copy.path()).into_iter().filter(|(_, path)| path.is_dir()) {
+                let directory = PartitionDir::parse(&partition).unwrap();
+                if directory.kind != Kind::Current {
+                    continue;
+                }
+                if source == Source::LogsAlone {
+                    strip(&path);
+                }
+                let out = scratch();
+                let topic = &directory.partition.topic;
+                let pattern = format!("{topic}/{}", directory.partition.partition);
+                let report = salvage(copy.path(), &[pattern], out.path(), interval_of(topic));
+                pairs.push(Pair {
+                    case: format!("{}{side}", case.name),
+                    theirs: files(&data.join(&partition)),
+                    ours: files(&out.path().join(&partition)),
+                    report: report.partitions.into_iter().next().unwrap(),
+                    partition,
+                    _out: out,
+                });
+            }
+        }
+    }
+    pairs
+}
+
+fn strip(partition: &Path) {
+    let files = files(partition);
+    let first = files.keys().find(|name| name.ends_with(".log")).unwrap().replace(".log", ".snapshot");
+    for (name, path) in files {
+        let is_made = ["index", ".snapshot", "leader-epoch-checkpoint"].iter().any(|end| name.ends_with(end));
+        if is_made && name != first {
+            fs::remove_file(path).unwrap();
+        }
+    }
+}
+
+impl Pair {
+    /// The files of a type that one of the two has, with the contents on both sides.
+    fn of(&self, file_type: FileType) -> Vec<(SegmentFile, Option<Vec<u8>>, Option<Vec<u8>>)> {
+        let names: BTreeSet<_> = self.theirs.keys().chain(self.ours.keys()).collect();
+        let files = names.into_iter().filter_map(|name| Some((name, SegmentFile::parse(name)?)));
+        let files = files.filter(|(_, file)| file.file_type == file_type && file.state == FileState::Live);
+        let read =
+            |side: &BTreeMap<String, PathBuf>, name: &str| side.get(name).map(|path| fs::read(path).unwrap());
+        files.map(|(name, file)| (file, read(&self.theirs, name), read(&self.ours, name))).collect()
+    }
+
+    fn is_of(&self, cases: &[&str]) -> bool {
+        cases.iter().any(|case| self.case.starts_with(case))
+    }
+
+    fn name_of(&self, file: &SegmentFile) -> String {
+        format!("{}/{}/{file}", self.case, self.partition)
+    }
+}
+
+/// Directories whose brokers were restarted in the middle of segments: after a start a broker counts the bytes to the next
+/// index entry from 0, so that its indexes have fewer entries than those of a rebuild.
+const RESTARTED: &[&str] = &["epochs", "replicas"];
+
+/// Directories of brokers that did not stop in order: no last entry in the time index of the active segment.
+const NOT_CLOSED: &[&str] = &["live", "unclean", "kraft", "replicas"];
+
+type OffsetEntries = Vec<(i64, u64)>;
+
+fn offset_entries(file: &SegmentFile, bytes: &[u8]) -> OffsetEntries {
+    let entries = OffsetIndex::new(file.base, bytes).entries();
+    entries.map(|entry| (entry.offset.0, entry.position.0)).collect()
+}
+
+fn time_entries(file: &SegmentFile, bytes: &[u8]) -> Vec<(i64, i64)> {
+    let entries = TimeIndex::new(file.base, bytes).entries();
+    entries.map(|entry| (entry.timestamp.0, entry.offset.0)).collect()
+}
+
+#[test]
+fn logs_and_indexes_of_sound_directories_are_what_their_brokers_wrote() {
+    let (mut equal, mut restarted, mut unclosed) = (0, 0, 0);
+    for pair in pairs(Source::LogsAlone) {
+        assert_eq!(pair.report.left, [], "{}", pair.partition);
+        for (file, theirs, ours) in pair.of(FileType::Log) {
+            let (theirs, ours) = (theirs.unwrap(), ours.unwrap());
+            let zeros = theirs.strip_prefix(&ours[..]);
+            assert!(zeros.is_some_and(|rest| rest.iter().all(|byte| *byte == 0)), "{}", pair.name_of(&file));
+        }
+        for (file, theirs, ours) in pair.of(FileType::OffsetIndex) {
+            let (theirs, ours) = (theirs.unwrap(), ours.unwrap());
+            let (theirs, used) = (offset_entries(&file, &theirs), offset_entries(&file, &ours));
+            assert_eq!(ours.len(), used.len() * 8, "{}", pair.name_of(&file));
+            if theirs == used {
+                equal += 1;
+            } else {
+                restarted += 1;
+                assert!(pair.is_of(RESTARTED), "{}: {theirs:?}, {used:?}", pair.name_of(&file));
+            }
+        }
+        for (file, theirs, ours) in pair.of(FileType::TimeIndex) {
+            let (theirs, ours) = (theirs.unwrap(), ours.unwrap());
+            let (theirs, used) = (time_entries(&file, &theirs), time_entries(&file, &ours));
+            assert_eq!(ours.len(), used.len() * 12, "{}", pair.name_of(&file));
+            let but_last = used.split_last().map(|(_, before)| before);
+            if theirs == used {
+                equal += 1;
+            } else if pair.is_of(NOT_CLOSED) && but_last == Some(&theirs[..]) {
+                unclosed += 1;
+            } else {
+                restarted += 1;
+                let is_of = pair.is_of(RESTARTED) || pair.is_of(&["kraft"]);
+                assert!(is_of, "{}: {theirs:?}, {used:?}", pair.name_of(&file));
+            }
+        }
+    }
+    println!("{equal} indexes equal, {restarted} differ by a restart, {unclosed} by the last entry");
+    assert!(equal > 300 && restarted < 60 && unclosed < 12);
+}
+
+/// Transaction indexes that differ, and why.
+const TXN_INDEXES: &[(&str, &str)] = &[(
+    "compacted/compact-txn-0/00000000000000000087.txnindex",
+    "compaction left nothing of the transaction but its marker: the entry hides no record",
+)];
+
+#[test]
+fn transaction_indexes_of_sound_directories_are_what_their_brokers_wrote() {
+    let mut equal = 0;
+    for pair in pairs(Source::LogsAlone) {
+        for (file, theirs, ours) in pair.of(FileType::TxnIndex) {
+            let name = pair.name_of(&file);
+            match TXN_INDEXES.iter().find(|(odd, _)| *odd == name) {
+                Some(_) => assert_ne!(theirs, ours, "{name}"),
+                None => {
+                    assert_eq!(theirs, ours, "{name}");
+                    equal += 1;
+                }
+            }
+        }
+    }
+    println!("{equal} transaction indexes equal");
+    assert!(equal > 10, "{equal}");
+}
+
+/// Snapshots can't be told from batches where compaction took batches away, and where a broker forgot, at a start, producers that
+/// were silent for a day: those of the fixtures wrote in 2023.
+const FORGETTING: &[&str] = &["compacted", "epochs", "replicas"];
+
+#[test]
+fn producer_snapshots_of_sound_directories_have_the_entries_that_their_brokers_wrote() {
+    let entries = |bytes: &[u8]| {
+        let mut entries = snapshot::parse(bytes).unwrap();
+        entries.sort_by_key(|entry| entry.producer_id.0);
+        entries
+    };
+    let (mut equal, mut differ) = (0, 0);
+    for pair in pairs(Source::LogsAlone) {
+        for (file, theirs, ours) in pair.of(FileType::Snapshot) {
+            let name = pair.name_of(&file);
+            match (theirs, ours) {
+                (Some(theirs), Some(ours)) if entries(&theirs) == entries(&ours) => equal += 1,
+                (Some(_), Some(_)) => {
+                    assert!(pair.is_of(FORGETTING), "{name}");
+                    differ += 1;
+                }
+                // Of a stop in the middle of a segment.
+                (Some(_), None) => assert!(pair.is_of(RESTARTED) || pair.is_of(&["kraft"]), "{name}"),
+                (None, Some(_)) => {
+                    assert_eq!(file.base, pair.report.log_end, "{name}");
+                    assert!(pair.is_of(NOT_CLOSED), "{name}");
+                }
+                (None, None) => unreachable!(),
+            }
+        }
+    }
+    println!("{equal} snapshots equal, {differ} differ");
+    assert!(equal > 120 && differ < 60);
+    for pair in pairs(Source::Untouched) {
+        for (file, theirs, ours) in pair.of(FileType::Snapshot) {
+            if let (Some(theirs), Some(ours)) = (theirs, ours) {
+                let name = pair.name_of(&file);
+                assert_eq!(entries(&theirs), entries(&ours), "{name}: the source's own is gone on with");
+            }
+        }
+    }
+}
+
+#[test]
+fn leader_epochs_of_sound_directories_are_what_their_brokers_wrote() {
+    let epochs_of = |side: &BTreeMap<String, PathBuf>| {
+        let text = side.get("leader-epoch-checkpoint").map(|path| fs::read(path).unwrap());
+        let entries = checkpoint::parse_epochs(&text.unwrap_or_default()).unwrap();
+        entries.iter().map(|entry| (entry.epoch.0, entry.start_offset.0)).collect::<Vec<_>>()
+    };
+    for pair in pairs(Source::Untouched) {
+        assert_eq!(epochs_of(&pair.theirs), epochs_of(&pair.ours), "{}/{}", pair.case, pair.partition);
+        for name in ["partition.metadata", "quorum-state"] {
+            let read = |side: &BTreeMap<String, PathBuf>| side.get(name).map(|path| fs::read(path).unwrap());
+            assert_eq!(read(&pair.theirs), read(&pair.ours), "{}/{}", pair.case, pair.partition);
+        }
+        let has_kraft = |side: &BTreeMap<String, PathBuf>| {
+            side.keys().filter(|name| name.ends_with(".checkpoint")).cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(has_kraft(&pair.theirs), has_kraft(&pair.ours));
+    }
+    // Without a checkpoint: as the batches say, which don't know of an epoch in which nobody wrote.
+    let mut silent = 0;
+    for pair in pairs(Source::LogsAlone) {
+        let (mut theirs, mut ours) = (epochs_of(&pair.theirs), epochs_of(&pair.ours));
+        if pair.case == "compacted" {
+            // The first records are gone: nothing tells where their epoch began.
+            (theirs[0].1, ours[0].1) = (0, 0);
+        }
+        let ends_silent = theirs.last().is_some_and(|(_, start)| *start == pair.report.log_end.0);
+        if ends_silent && theirs != ours {
+            theirs.pop();
+            silent += 1;
+        }
+        assert_eq!(theirs, ours, "{}/{}", pair.case, pair.partition);
+    }
+    println!("{silent} end in a silent epoch");
+    assert!(silent > 0);
+}
+
+/// The entries of a log, one after another, by nothing but their sizes.
+fn batches(log: &[u8]) -> Vec<&[u8]> {
+    let mut rest = log;
+    let mut batches = Vec::new();
+    while !rest.is_empty() {
+        let size = i32::from_be_bytes(rest[8..12].try_into().unwrap());
+        let (batch, after) = rest.split_at(12 + usize::try_from(size).unwrap());
+        batches.push(batch);
+        rest = after;
+    }
+    batches
+}
+
+fn base_of(batch: &[u8]) -> i64 {
+    i64::from_be_bytes(batch[..8].try_into().unwrap())
+}
+
+/// All batches of the logs of a partition directory, in order.
+fn all_batches(partition: &Path) -> Vec<Vec<u8>> {
+    let logs = files(partition).into_iter().filter(|(name, _)| {
+        SegmentFile::parse(name)
+            .is_some_and(|file| file.file_type == FileType::Log && file.state == FileState::Live)
+    });
+    logs.flat_map(|(_, path)| {
+        let log = fs::read(path).unwrap();
+        batches(&log).into_iter().map(<[u8]>::to_vec).collect::<Vec<_>>()
+    })
+    .collect()
+}
+
+/// Cases of which more or less is kept than the sound batches, by the base offsets of those.
+const OTHERWISE: &[(&str, &[i64], &str)] =
+    &[("batches-swapped", &[39], "one of two batches is out of place")];
+
+#[test]
+fn of_the_hundred_damaged_copies_every_sound_batch_is_kept_byte_for_byte_and_nothing_else() {
+    let cases = fixtures::damage_cases();
+    let sound = |name: &str| all_batches(&cases.iter().find(|case| case.name == name).unwrap().partition());
+    let originals = BTreeMap::from([("seg-size-0", sound("sound")), ("seg-gzip-0", sound("sound-gzip"))]);
+    let mut whole = 0;
+    for case in &cases {
+        let out = scratch();
+        let report = salvage(&case.data(), &[], out.path(), 128);
+        let changed: Vec<i64> = case.expect.changed_batches.iter().map(|(base, _)| *base).collect();
+        let is_legal = case.expect.readable.as_deref() == Some("all");
+        let mut expected = originals[case.expect.topic.as_str()].clone();
+        expected.retain(|batch| !changed.contains(&base_of(batch)));
+        assert_eq!(expected.len(), case.expect.sound_batches, "{}", case.name);
+        let otherwise = OTHERWISE.iter().find(|(name, ..)| *name == case.name);
+        let mut kept = all_batches(&out.path().join(&case.expect.topic));
+        if is_legal {
+            let at = kept.iter().position(|batch| changed.contains(&base_of(batch))).unwrap();
+            kept.remove(at);
+        }
+        expected.retain(|batch| !otherwise.is_some_and(|(_, lost, _)| lost.contains(&base_of(batch))));
+        let bases = |batches: &[Vec<u8>]| batches.iter().map(|batch| base_of(batch)).collect::<Vec<_>>();
+        assert_eq!(bases(&kept), bases(&expected), "{}", case.name);
+        assert_eq!(kept, expected, "{}", case.name);
+        whole += usize::from(report.is_whole());
+        check_reading(&case.name, out.path(), &case.expect.topic);
+    }
+    println!("{whole} of {} kept whole", cases.len());
+    assert_eq!(cases.len(), 100);
+}
+
+/// Reads a salvaged directory with our own engine, and salvages it again: it must be sound.
+fn check_reading(case: &str, data: &Path, topic: &str) {
+    let (topic, number) = topic.rsplit_once('-').unwrap();
+    let fs =
+        shown::open(data.to_str().unwrap(), FsOptions { from: From::FirstSegment, ..FsOptions::default() });
+    shown::read(&fs, &format!("{topic}/{number}/log"));
+    assert_eq!(shown::read(&fs, &format!("{topic}/{number}/problems")), b"", "{case}");
+    let again = scratch();
+    let report = salvage(data, &[], again.path(), 128);
+    assert!(report.is_whole(), "{case}: {report:?}");
+    let name = format!("{topic}-{number}");
+    let (first, second) = (files(&data.join(&name)), files(&again.path().join(&name)));
+    assert_eq!(first.keys().collect::<Vec<_>>(), second.keys().collect::<Vec<_>>(), "{case}");
+    for (name, path) in first {
+        assert_eq!(fs::read(path).unwrap(), fs::read(&second[&name]).unwrap(), "{case}/{name}");
+    }
+}
