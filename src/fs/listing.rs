@@ -124,6 +124,7 @@ impl Fs {
         let view = self.view(key)?;
         let mut names = Vec::new();
         view.with_env(key.committed, |env| {
+            view.fail_at_damage(env, start, end)?;
             let segments = view.partition.segments()?;
             for segment in segments.iter().skip(Partition::floor(&segments, start)) {
                 if segment.lower >= end {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::format::names::{self, FileState, FileType, KraftSnapshot, SegmentFile};
+use crate::format::names::{
+    self, FileState, FileType, KraftSnapshot, PackedSegment, SegmentFile, TieredFile,
+};
 use crate::log::problem::{Kind, Problem};
 use crate::units::{Offset, Position};
 
@@ -69,6 +71,8 @@ impl Listing {
                 FileState::Live => self.kraft_snapshots.push(path),
                 _ => self.problems.push(leftover(&path, len, WAITS)),
             }
+        } else if PackedSegment::parse(&name).is_some() || TieredFile::parse(&name).is_some() {
+            // Which of them are read, and which are copies, the partition itself tells.
         } else if let Some(small) = SMALL.into_iter().find(|small| **small == *name) {
             self.small.push((path, small));
         } else if name.ends_with(".tmp") || name.ends_with(".checkpoint.part") {
