@@ -102,7 +102,8 @@ impl Wanted {
                 bail!("--{option}-decoder is not there yet; --print-data-log shows the records undecoded");
             }
         }
-        let prints = args.print_data_log || args.key_decoder_class.is_some() || args.value_decoder_class.is_some();
+        let prints =
+            args.print_data_log || args.key_decoder_class.is_some() || args.value_decoder_class.is_some();
         let level = match (prints, args.deep_iteration) {
             (true, _) => Level::Contents,
             (false, true) => Level::Records,
@@ -119,7 +120,8 @@ impl Wanted {
             (false, true) => Mode::Verify,
             (false, false) => Mode::Print,
         };
-        let max_bytes = args.max_bytes.filter(|bytes| *bytes != i32::MAX).and_then(|bytes| u64::try_from(bytes).ok());
+        let max_bytes =
+            args.max_bytes.filter(|bytes| *bytes != i32::MAX).and_then(|bytes| u64::try_from(bytes).ok());
         Ok(Self { shown, mode, max_bytes, limits: Limits::default() })
     }
 }

@@ -225,7 +225,8 @@ mod tests {
     #[test]
     fn leader_change() {
         let bytes = hex("000000000001030000000100000000020002000000020000");
-        let expected = LeaderChange { version: 0, leader_id: 1, voters: vec![1, 2], granting_voters: vec![2] };
+        let expected =
+            LeaderChange { version: 0, leader_id: 1, voters: vec![1, 2], granting_voters: vec![2] };
         assert_eq!(LeaderChange::parse(&bytes), Ok(expected));
         for len in 0..bytes.len() {
             assert!(LeaderChange::parse(&bytes[..len]).is_err(), "{len} bytes");

@@ -146,7 +146,8 @@ pub fn parse_unchecked(bytes: &[u8]) -> Vec<ProducerEntry> {
 /// Whether a producer snapshot has as many entries as it says.
 pub fn has_counted_length(bytes: &[u8]) -> bool {
     let Ok((header, entries)) = RawHeader::ref_from_prefix(bytes) else { return false };
-    let len = usize::try_from(header.count.get()).ok().and_then(|count| count.checked_mul(size_of::<RawEntry>()));
+    let len =
+        usize::try_from(header.count.get()).ok().and_then(|count| count.checked_mul(size_of::<RawEntry>()));
     len == Some(entries.len())
 }
 

@@ -16,9 +16,9 @@
 //! | [`problems`] | damage that was met |
 //! | [`info`] | the summary of a partition |
 
+pub mod dump;
 pub mod env;
 pub mod format;
-pub mod dump;
 mod frontier;
 pub mod info;
 pub mod jsonl;

@@ -38,8 +38,10 @@ pub fn push(key: Option<&[u8]>, value: Option<&[u8]>, out: &mut Vec<u8>) -> Resu
         }
         ControlType::LeaderChange => push_leader_change(&LeaderChange::parse(value?)?, out),
         ControlType::SnapshotHeader => {
-            let SnapshotHeader { version, last_contained_log_timestamp: time } = SnapshotHeader::parse(value?)?;
-            let text = format!(" SnapshotHeader {{\"version\":{version},\"lastContainedLogTimestamp\":{time}}}");
+            let SnapshotHeader { version, last_contained_log_timestamp: time } =
+                SnapshotHeader::parse(value?)?;
+            let text =
+                format!(" SnapshotHeader {{\"version\":{version},\"lastContainedLogTimestamp\":{time}}}");
             out.extend_from_slice(text.as_bytes());
         }
         ControlType::SnapshotFooter => {
@@ -77,8 +79,10 @@ fn push_leader_change(change: &LeaderChange, out: &mut Vec<u8>) {
 fn push_voters(voters: &KraftVoters<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(format!(" KRaftVoters {{\"version\":{},\"voters\":[", voters.version).as_bytes());
     push_list(&voters.voters, out, |voter, out| {
-        let text =
-            format!("{{\"voterId\":{},\"voterDirectoryId\":\"{}\",\"endpoints\":[", voter.id, voter.directory_id);
+        let text = format!(
+            "{{\"voterId\":{},\"voterDirectoryId\":\"{}\",\"endpoints\":[",
+            voter.id, voter.directory_id
+        );
         out.extend_from_slice(text.as_bytes());
         push_list(&voter.endpoints, out, |endpoint, out| {
             out.extend_from_slice(b"{\"name\":");

@@ -80,8 +80,7 @@ impl<F: ReadAt + Clone> LogDump<F> {
                         let (len, head) = (entry.len, entry.head.to_vec());
                         let magic = head.get(16).map_or(0, |magic| magic.cast_signed());
                         let checksum = self.entries.checksum(position, len, magic)?;
-                        let placed =
-                            Placed { position: position.0, len, head: &head, bytes: None, checksum };
+                        let placed = Placed { position: position.0, len, head: &head, bytes: None, checksum };
                         entry::push(&placed, shown, tools, observed, out)
                     }
                 };

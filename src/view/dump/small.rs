@@ -14,7 +14,11 @@ pub fn txn_index(path: &str, bytes: &[u8]) -> Dumped {
         }
         let text = format!(
             "version: {} producerId: {} firstOffset: {} lastOffset: {} lastStableOffset: {}\n",
-            entry.version, entry.producer_id.0, entry.first_offset, entry.last_offset, entry.last_stable_offset
+            entry.version,
+            entry.producer_id.0,
+            entry.first_offset,
+            entry.last_offset,
+            entry.last_stable_offset
         );
         out.text.extend_from_slice(text.as_bytes());
     }

@@ -41,16 +41,17 @@ const MOST_SHOWN: usize = 64 * 1024;
 
 fn leader_epochs(bytes: &[u8]) -> Result<String, String> {
     let epochs = checkpoint::parse_epochs(bytes).map_err(|error| error.to_string())?;
-    let line =
-        |entry: &checkpoint::EpochEntry| format!("epoch: {} startOffset: {}\n", entry.epoch.0, entry.start_offset);
+    let line = |entry: &checkpoint::EpochEntry| {
+        format!("epoch: {} startOffset: {}\n", entry.epoch.0, entry.start_offset)
+    };
     Ok(epochs.iter().map(line).collect())
 }
 
 fn offsets(bytes: &[u8]) -> Result<String, String> {
     let offsets = checkpoint::parse_offsets(bytes).map_err(|error| error.to_string())?;
-    let lines = offsets.iter().map(|(key, offset)| {
-        format!("topic: {} partition: {} offset: {offset}\n", key.topic, key.partition)
-    });
+    let lines = offsets
+        .iter()
+        .map(|(key, offset)| format!("topic: {} partition: {} offset: {offset}\n", key.topic, key.partition));
     Ok(lines.collect())
 }
 
@@ -63,7 +64,8 @@ fn properties(bytes: &[u8]) -> Result<String, String> {
 fn quorum_state(bytes: &[u8]) -> Result<String, String> {
     let Members(members) = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let fields: Vec<String> = members.iter().map(|(name, value)| format!("{name}: {}", text(value))).collect();
+    let fields: Vec<String> =
+        members.iter().map(|(name, value)| format!("{name}: {}", text(value))).collect();
     Ok(fields.join(" ") + "\n")
 }
 
@@ -112,10 +114,16 @@ mod tests {
             "Dumping p\ntopicId: QA1R_zycShK838NrWsZaBA\n"
         );
         assert_eq!(
-            text(Kind::QuorumState, br#"{"leaderId":1,"leaderEpoch":4,"currentVoters":[{"voterId":1}],"clusterId":""}"#),
+            text(
+                Kind::QuorumState,
+                br#"{"leaderId":1,"leaderEpoch":4,"currentVoters":[{"voterId":1}],"clusterId":""}"#
+            ),
             "Dumping p\nleaderId: 1 leaderEpoch: 4 currentVoters: [{\"voterId\":1}] clusterId: \n"
         );
-        assert_eq!(text(Kind::MetaProperties, b"#\nversion=1\nnode.id=1\n"), "Dumping p\nversion: 1\nnode.id: 1\n");
+        assert_eq!(
+            text(Kind::MetaProperties, b"#\nversion=1\nnode.id=1\n"),
+            "Dumping p\nversion: 1\nnode.id: 1\n"
+        );
     }
 
     #[test]
@@ -123,6 +131,9 @@ mod tests {
         let dumped = dump("p", Kind::LeaderEpochs, b"0\n3\n0 0");
         assert!(dumped.is_damaged);
         let text = String::from_utf8(dumped.text).unwrap();
-        assert_eq!(text, "Dumping p\ntopicfs: line 2: it says 3 entries, found 1; the file as it is:\n0\n3\n0 0\n");
+        assert_eq!(
+            text,
+            "Dumping p\ntopicfs: line 2: it says 3 entries, found 1; the file as it is:\n0\n3\n0 0\n"
+        );
     }
 }

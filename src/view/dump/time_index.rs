@@ -38,7 +38,10 @@ pub fn dump<F: ReadAt + Clone>(
         file.no_log(&mut out);
     }
     if offsets.is_none() {
-        out.fault(format_args!("there is no {}.index beside it; the log is read from its start", stem(file.name)));
+        out.fault(format_args!(
+            "there is no {}.index beside it; the log is read from its start",
+            stem(file.name)
+        ));
     }
     let entries = stored_entries(index.stored());
     let mut check = log.map(|log| Check::new(log, base, offsets.unwrap_or_default()));
@@ -85,7 +88,9 @@ fn sanity(file: &IndexFile<'_>, stored: &[StoredTimeEntry], out: &mut Dumped) {
     } else if ends.is_some_and(|(_, last)| last.relative_offset() < 0) {
         out.fault("the last entry's offset is below the base offset; a broker rebuilds this index");
     } else if !len.is_multiple_of(TIME_ENTRY_LEN) {
-        out.fault(format_args!("{len} bytes are no multiple of {TIME_ENTRY_LEN}; a broker rebuilds this index"));
+        out.fault(format_args!(
+            "{len} bytes are no multiple of {TIME_ENTRY_LEN}; a broker rebuilds this index"
+        ));
     } else {
         out.text.extend_from_slice(format!("{} passed sanity check.\n", file.path).as_bytes());
     }
@@ -118,7 +123,9 @@ impl Faults {
             out.report(format_args!("Found out of order timestamp in :{path}"));
         }
         for (timestamp, before) in &self.disordered {
-            out.report(format_args!("  Index timestamp: {timestamp}, Previously indexed timestamp: {before}"));
+            out.report(format_args!(
+                "  Index timestamp: {timestamp}, Previously indexed timestamp: {before}"
+            ));
         }
         if !self.not_found.is_empty() {
             out.report(format_args!("The following indexed offsets are not found in :{path}"));
