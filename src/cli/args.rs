@@ -37,6 +37,7 @@ pub enum Command {
     /// Measure everything now, so that sizes are known later
     Index(IndexArgs),
     /// Print segments, indexes, snapshots and checkpoints as kafka-dump-log does
+    #[command(long_about = DUMP_ABOUT)]
     Dump(DumpArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
@@ -171,7 +172,7 @@ pub struct IndexArgs {
 
 /// `topicfs dump`
 #[derive(Debug, Args)]
-#[command(long_about = DUMP_ABOUT, after_help = DUMP_EXAMPLES)]
+#[command(after_help = DUMP_EXAMPLES)]
 #[group(id = "dumped", multiple = true, required = true)]
 pub struct DumpArgs {
     /// Files of a data directory, of a backup or of a bucket
