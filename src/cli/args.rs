@@ -41,6 +41,7 @@ pub enum Command {
     /// Write what is sound of a source as clean data directories
     Salvage(SalvageArgs),
     /// Print segments, indexes, snapshots and checkpoints as kafka-dump-log does
+    #[command(long_about = DUMP_ABOUT)]
     Dump(DumpArgs),
     /// Check every batch, index, snapshot and checkpoint
     Verify(VerifyArgs),
@@ -256,7 +257,7 @@ pub enum ReportFormat {
 
 /// `topicfs dump`
 #[derive(Debug, Args)]
-#[command(long_about = DUMP_ABOUT, after_help = DUMP_EXAMPLES)]
+#[command(after_help = DUMP_EXAMPLES)]
 #[group(id = "dumped", multiple = true, required = true)]
 pub struct DumpArgs {
     /// Files of a data directory, of a backup or of a bucket
