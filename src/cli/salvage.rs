@@ -143,9 +143,8 @@ fn range(offsets: Offsets) -> String {
 
 fn json_of(report: &Report, writing: Writing) -> Value {
     let (pieces, bytes) = report.left();
-    let left_out = |left: &LeftOut| {
-        json!({"path": left.path.to_string_lossy(), "name": left.name, "cause": left.cause})
-    };
+    let left_out =
+        |left: &LeftOut| json!({"path": left.path.to_string_lossy(), "name": left.name, "cause": left.cause});
     json!({
         "written": writing == Writing::Files,
         "partitions": report.partitions.iter().map(partition_json).collect::<Vec<_>>(),

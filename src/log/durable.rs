@@ -85,9 +85,7 @@ pub fn create_directory(path: &Path) -> Result<(), LogError> {
 /// # Errors
 /// The system's.
 pub fn sync_directory(path: &Path) -> Result<(), LogError> {
-    File::open(path)
-        .and_then(|directory| directory.sync_all())
-        .map_err(|error| failed(path, "sync", error))
+    File::open(path).and_then(|directory| directory.sync_all()).map_err(|error| failed(path, "sync", error))
 }
 
 fn failed(path: &Path, action: &'static str, source: std::io::Error) -> LogError {

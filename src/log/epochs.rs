@@ -169,8 +169,16 @@ mod tests {
     fn recovery_goes_on_with_the_checkpoint() {
         let batches = [(0, 0), (0, 5), (3, 12), (3, 20), (4, 30)];
         assert_eq!(recovered(&[], &batches), [(0, 0), (3, 12), (4, 30)]);
-        assert_eq!(recovered(&[(0, 0), (3, 10)], &batches), [(0, 0), (3, 10), (4, 30)], "compacted: 3 began before");
-        assert_eq!(recovered(&[(0, 0), (3, 12), (4, 30), (5, 100)], &batches).len(), 4, "5 wrote nothing yet");
+        assert_eq!(
+            recovered(&[(0, 0), (3, 10)], &batches),
+            [(0, 0), (3, 10), (4, 30)],
+            "compacted: 3 began before"
+        );
+        assert_eq!(
+            recovered(&[(0, 0), (3, 12), (4, 30), (5, 100)], &batches).len(),
+            4,
+            "5 wrote nothing yet"
+        );
         assert_eq!(recovered(&[(0, 0), (5, 101)], &batches).last(), Some(&(4, 30)), "5 is behind the end");
         assert_eq!(recovered(&[(9, 0)], &batches), [(0, 0), (3, 12), (4, 30)], "another log's");
     }

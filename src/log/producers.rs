@@ -136,7 +136,11 @@ impl Producers {
     ///
     /// # Errors
     /// Those of [`Self::check`]; nothing has changed then.
-    pub fn append(&mut self, batch: &Header, contents: &Contents) -> Result<Option<AbortedTxn>, ProducerFault> {
+    pub fn append(
+        &mut self,
+        batch: &Header,
+        contents: &Contents,
+    ) -> Result<Option<AbortedTxn>, ProducerFault> {
         self.check(batch, contents)?;
         let Some(producer) = batch.producer_id else { return Ok(None) };
         if !batch.is_control {

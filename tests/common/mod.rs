@@ -12,6 +12,8 @@
 pub mod batches;
 pub mod fixtures;
 pub mod growing;
+pub mod kafka;
 pub mod model;
 pub mod mounted;
+pub mod salvaged;
 pub mod shown;

@@ -156,11 +156,13 @@ impl<'a> Copier<'a> {
     fn keep(&mut self, place: &Place<'_>, batch: &Batch<'_>, contents: &Contents) -> Result<(), LogError> {
         let header = &batch.header;
         let (first, last) = (contents.first_offset, header.last_offset);
-        let epoch = header.leader_epoch.filter(|epoch| epoch.0 >= 0).map(|epoch| match self.options.leader_epochs {
-            LeaderEpochs::Keep => epoch,
-            LeaderEpochs::Reset => LeaderEpoch(0),
-        });
-        let stamped = epoch.filter(|epoch| header.leader_epoch != Some(*epoch)).map(|epoch| batch.stamped(epoch));
+        let epoch =
+            header.leader_epoch.filter(|epoch| epoch.0 >= 0).map(|epoch| match self.options.leader_epochs {
+                LeaderEpochs::Keep => epoch,
+                LeaderEpochs::Reset => LeaderEpoch(0),
+            });
+        let stamped =
+            epoch.filter(|epoch| header.leader_epoch != Some(*epoch)).map(|epoch| batch.stamped(epoch));
         let bytes = stamped.as_deref().unwrap_or(batch.bytes);
         let whole = Whole { bytes, first, last, max_timestamp: header.max_timestamp };
         self.bound(first);
@@ -258,7 +260,8 @@ impl<'a> Copier<'a> {
 
     fn damage(&mut self, file: &str, damage: &Damage) {
         if self.recent.contains(&(damage.position, damage.len)) {
-            let text = format!("{file}: the batch at {} had changed places with the one before it", damage.position);
+            let text =
+                format!("{file}: the batch at {} had changed places with the one before it", damage.position);
             self.notes.push(text);
             return;
         }
@@ -348,7 +351,9 @@ impl<'a> Copier<'a> {
     /// The log start, unless it is behind the end: a broker would delete all of such a log.
     fn checked_start(&mut self, start: Offset, first_base: Offset, log_end: Offset) -> Offset {
         if start > log_end {
-            let text = format!("log start {start} is behind the log end {log_end}: left out, a broker would delete all");
+            let text = format!(
+                "log start {start} is behind the log end {log_end}: left out, a broker would delete all"
+            );
             self.notes.push(text);
             return first_base;
         }

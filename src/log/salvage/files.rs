@@ -64,9 +64,9 @@ impl Small {
     /// The producers in the source's snapshot at an offset, `None` when there is none; an error says why it can't be used.
     pub(super) fn snapshot_at(&self, at: Offset) -> Option<Result<Producers, String>> {
         let name = SegmentFile::live(at, FileType::Snapshot).to_string();
-        let parsed = self.read_file(&name)?.and_then(|bytes| {
-            snapshot::parse(&bytes).map_err(|error| error.to_string())
-        });
+        let parsed = self
+            .read_file(&name)?
+            .and_then(|bytes| snapshot::parse(&bytes).map_err(|error| error.to_string()));
         match parsed {
             Ok(entries) => Some(Ok(Producers::from_snapshot(&entries))),
             Err(error) => Some(Err(format!("{name}: {error}: made anew from the batches"))),
@@ -103,7 +103,8 @@ impl Small {
     fn read_epochs(&mut self) {
         let name = names::LEADER_EPOCHS;
         let Some(read) = self.read_file(name) else { return };
-        let parsed = read.and_then(|bytes| checkpoint::parse_epochs(&bytes).map_err(|error| error.to_string()));
+        let parsed =
+            read.and_then(|bytes| checkpoint::parse_epochs(&bytes).map_err(|error| error.to_string()));
         match parsed {
             Ok(entries) => self.epochs = Epochs::from_entries(&entries),
             Err(error) => self.notes.push(format!("{name}: {error}: made anew from the batches")),
@@ -130,7 +131,8 @@ impl Small {
             parsed.map(drop).map_err(|error| error.to_string())
         });
         let entries = std::fs::read_dir(&self.directory).into_iter().flatten().flatten();
-        let mut found: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let mut found: Vec<String> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         found.retain(|name| KraftSnapshot::parse(name).is_some_and(|file| file.state == FileState::Live));
         found.sort();
         for name in found {

@@ -145,7 +145,8 @@ pub fn plan(source: &Source, patterns: &[String], out: &Path) -> Result<Plan, Pl
     let mut used = vec![false; patterns.len()];
     for partition in &partitions {
         let path = partition.origin.path();
-        let mut taken = patterns.is_empty() && (!is_leftover(partition) || roots.iter().any(|root| root == path));
+        let mut taken =
+            patterns.is_empty() && (!is_leftover(partition) || roots.iter().any(|root| root == path));
         for (pattern, used) in patterns.iter().zip(&mut used) {
             if pattern.takes(partition) {
                 (taken, *used) = (true, true);
@@ -176,7 +177,8 @@ pub fn plan(source: &Source, patterns: &[String], out: &Path) -> Result<Plan, Pl
 fn directories(roots: &[PathBuf], partitions: &[Arc<Partition>], out: &Path) -> Vec<DataDirectory> {
     let mut used = HashSet::new();
     let mut free = |root: &Path| {
-        let name = root.file_name().map_or_else(|| "data".to_owned(), |name| name.to_string_lossy().into_owned());
+        let name =
+            root.file_name().map_or_else(|| "data".to_owned(), |name| name.to_string_lossy().into_owned());
         let mut candidate = name.clone();
         while !used.insert(candidate.clone()) {
             candidate = format!("{name}-{}", used.len() + 1);
@@ -230,7 +232,10 @@ pub fn check_destination(source: &Source, out: &Path) -> Result<(), PlanError> {
     }
     let above = real.ancestors().skip(1).find(|above| above.join(names::META_PROPERTIES).exists());
     if let Some(above) = above {
-        return refuse(format!("{} is a broker's data directory: choose a place outside of it", above.display()));
+        return refuse(format!(
+            "{} is a broker's data directory: choose a place outside of it",
+            above.display()
+        ));
     }
     match std::fs::read_dir(out).map(|mut entries| entries.next()) {
         Ok(None) => Ok(()),
@@ -274,7 +279,8 @@ impl Plan {
         for directory in &self.directories {
             let here = |partition: &&PartitionReport| partition.directory.parent() == Some(&directory.path);
             let partitions: Vec<_> = report.partitions.iter().filter(here).collect();
-            let meta = directory.source.as_deref().map(|source| read_meta(&source.join(names::META_PROPERTIES)));
+            let meta =
+                directory.source.as_deref().map(|source| read_meta(&source.join(names::META_PROPERTIES)));
             let meta = match meta {
                 Some(Ok(bytes)) => bytes,
                 Some(Err(left)) => {
@@ -298,9 +304,9 @@ impl Plan {
 fn write_checkpoints(directory: &Path, partitions: &[&PartitionReport]) -> Result<(), LogError> {
     let starts = partitions.iter().filter(|partition| partition.has_checkpoint);
     let starts = starts.map(|partition| (partition.partition.clone(), partition.log_start)).collect();
-    let marks = partitions.iter().filter_map(|partition| {
-        Some((partition.partition.clone(), partition.high_watermark?))
-    });
+    let marks = partitions
+        .iter()
+        .filter_map(|partition| Some((partition.partition.clone(), partition.high_watermark?)));
     write_checkpoint(directory, names::LOG_STARTS, &starts)?;
     write_checkpoint(directory, names::HIGH_WATERMARKS, &marks.collect())
 }

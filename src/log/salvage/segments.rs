@@ -73,7 +73,8 @@ impl NewSegment {
 
     /// Whether a batch may be in it: indexes have 31 bits for offsets and positions (KAFKA-6264).
     pub(super) fn takes(&self, batch: &Whole<'_>) -> bool {
-        takes_offset(self.base, batch) && self.bytes.saturating_add(batch.bytes.len() as u64) <= MAX_SEGMENT_BYTES
+        takes_offset(self.base, batch)
+            && self.bytes.saturating_add(batch.bytes.len() as u64) <= MAX_SEGMENT_BYTES
     }
 
     /// Appends a batch that it [takes](Self::takes).
