@@ -90,8 +90,8 @@ public class Driver {
         UnifiedLog log = UnifiedLog.create(dir, config, logStart, clean ? Long.MAX_VALUE : 0, scheduler, new BrokerTopicStats(), Time.SYSTEM,
             900_000, new ProducerStateManagerConfig(Integer.MAX_VALUE, false), 600_000, new LogDirFailureChannel(10), clean, Optional.empty());
         var segments = log.logSegments().stream().map(s -> "[" + s.baseOffset() + "," + s.size() + "]").collect(Collectors.joining(","));
-        String answer = "{\"logStart\":" + log.logStartOffset() + ",\"logEnd\":" + log.logEndOffset() + ",\"lastStable\":" + log.lastStableOffset()
-            + ",\"segments\":[" + segments + "],\"batches\":[" + batches(log) + "]}";
+        String answer = "{\"logStart\":" + log.logStartOffset() + ",\"logEnd\":" + log.logEndOffset() 
+            + ",\"firstUnstable\":" + log.producerStateManager().firstUnstableOffset().map(o -> o.messageOffset).orElse(-1L) + ",\"segments\":[" + segments + "],\"batches\":[" + batches(log) + "]}";
         log.close();
         return answer;
     }
