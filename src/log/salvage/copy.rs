@@ -133,8 +133,9 @@ impl<'a> Copier<'a> {
         let contents = match Contents::of(batch, &mut self.decoder, limits) {
             Ok(contents) => contents,
             Err(error) => {
-                let known = batch.header.first_known();
-                self.leave(place, batch, known, &error);
+                // A compressed message set keeps its first offset inside: it may be any that was to come.
+                let unknown = self.end.max(place.base).min(batch.header.last_offset);
+                self.leave(place, batch, batch.header.base_offset.unwrap_or(unknown), &error);
                 return Ok(());
             }
         };
@@ -313,6 +314,7 @@ impl<'a> Copier<'a> {
             self.recall(log_end);
             self.snapshot(log_end)?;
         }
+        self.note_lost_end(log_end);
         let known_start = self.job.partition.log_start()?;
         let log_start = self.checked_start(known_start, first_base, log_end);
         let epochs = self.epochs.finish(log_start, log_end);
@@ -346,6 +348,17 @@ impl<'a> Copier<'a> {
         }
         let modified = std::fs::symlink_metadata(&last.path).and_then(|metadata| metadata.modified()).ok();
         self.begin(base, modified)?.close()
+    }
+
+    /// Notes that the log once went on: nothing that could be left is there of it.
+    fn note_lost_end(&mut self, log_end: Offset) {
+        let known = self.job.partition.high_watermark().max(self.small.last_snapshot());
+        if let Some(known) = known.filter(|known| *known > log_end && self.unbounded.is_none()) {
+            let text = format!(
+                "the log went on to {known}, as its high watermark or a snapshot says: that end is lost"
+            );
+            self.notes.push(text);
+        }
     }
 
     /// The log start, unless it is behind the end: a broker would delete all of such a log.
