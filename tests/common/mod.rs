@@ -13,6 +13,8 @@ pub mod batches;
 pub mod dumped;
 pub mod fixtures;
 pub mod growing;
+pub mod kafka;
 pub mod model;
 pub mod mounted;
+pub mod salvaged;
 pub mod shown;

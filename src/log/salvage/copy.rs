@@ -9,17 +9,17 @@ use crate::format::batch::{Batch, Decoder, Limits};
 use crate::format::names::METADATA_TOPIC;
 use crate::log::LogError;
 use crate::log::durable;
-use crate::log::epochs::EpochRecovery;
+use crate::log::epochs::{EpochRecovery, Epochs};
 use crate::log::indexing::IndexBuilder;
 use crate::log::producers::{Contents, Producers};
 use crate::log::salvage::files::Small;
 use crate::log::salvage::plan::Job;
 use crate::log::salvage::report::{Kept, Left, Offsets, PartitionReport};
 use crate::log::salvage::segments::{NewSegment, Whole, takes_offset, write_snapshot};
-use crate::log::salvage::{Options, Writing};
+use crate::log::salvage::{LeaderEpochs, Options, Writing};
 use crate::log::scan::{Damage, Step, Tail};
 use crate::log::segment::Segment;
-use crate::units::{Offset, Position};
+use crate::units::{LeaderEpoch, Offset, Position};
 
 /// Copies what is sound of one partition; `progress` is told how many more bytes of the source were read.
 ///
@@ -65,6 +65,8 @@ struct Copier<'a> {
     end: Offset,
     /// Which of `left` goes on to the next batch, wherever that begins.
     unbounded: Option<usize>,
+    /// Places and lengths of the last two batches that were kept of this segment.
+    recent: [(Position, u64); 2],
     /// Whether a log that may have no gap has come to one.
     ended: bool,
     kept: Kept,
@@ -80,13 +82,17 @@ impl<'a> Copier<'a> {
             job,
             options,
             directory,
-            epochs: EpochRecovery::new(small.epochs()),
+            epochs: EpochRecovery::new(match options.leader_epochs {
+                LeaderEpochs::Keep => small.epochs(),
+                LeaderEpochs::Reset => Epochs::default(),
+            }),
             snapshot_at: None,
             producers: Producers::default(),
             current: None,
             bases: None,
             end: Offset(0),
             unbounded: None,
+            recent: [(Position(0), 0); 2],
             ended: false,
             kept: Kept::default(),
             left: std::mem::take(&mut small.left),
@@ -102,6 +108,7 @@ impl<'a> Copier<'a> {
         let modified = source.metadata().and_then(|metadata| metadata.modified()).ok();
         let limits = segment.limits();
         let mut scanner = segment.scan(segment.start())?;
+        self.recent = [(Position(0), 0); 2];
         let mut read = 0;
         loop {
             match scanner.step().map_err(|error| segment.error(error))? {
@@ -126,8 +133,9 @@ impl<'a> Copier<'a> {
         let contents = match Contents::of(batch, &mut self.decoder, limits) {
             Ok(contents) => contents,
             Err(error) => {
-                let known = batch.header.first_known();
-                self.leave(place, batch, known, &error);
+                // A compressed message set keeps its first offset inside: it may be any that was to come.
+                let unknown = self.end.max(place.base).min(batch.header.last_offset);
+                self.leave(place, batch, batch.header.base_offset.unwrap_or(unknown), &error);
                 return Ok(());
             }
         };
@@ -149,7 +157,15 @@ impl<'a> Copier<'a> {
     fn keep(&mut self, place: &Place<'_>, batch: &Batch<'_>, contents: &Contents) -> Result<(), LogError> {
         let header = &batch.header;
         let (first, last) = (contents.first_offset, header.last_offset);
-        let whole = Whole { bytes: batch.bytes, first, last, max_timestamp: header.max_timestamp };
+        let epoch =
+            header.leader_epoch.filter(|epoch| epoch.0 >= 0).map(|epoch| match self.options.leader_epochs {
+                LeaderEpochs::Keep => epoch,
+                LeaderEpochs::Reset => LeaderEpoch(0),
+            });
+        let stamped =
+            epoch.filter(|epoch| header.leader_epoch != Some(*epoch)).map(|epoch| batch.stamped(epoch));
+        let bytes = stamped.as_deref().unwrap_or(batch.bytes);
+        let whole = Whole { bytes, first, last, max_timestamp: header.max_timestamp };
         self.bound(first);
         let mut segment = match self.current.take() {
             Some(segment) if segment.takes(&whole) => segment,
@@ -166,10 +182,11 @@ impl<'a> Copier<'a> {
             segment.abort(aborted);
         }
         self.current = Some(segment);
-        if let Some(epoch) = header.leader_epoch.filter(|epoch| epoch.0 >= 0) {
+        if let Some(epoch) = epoch {
             self.epochs.append(epoch, first);
         }
         self.count(&whole, contents.records);
+        self.recent = [self.recent[1], (place.position, batch.bytes.len() as u64)];
         Ok(())
     }
 
@@ -243,6 +260,12 @@ impl<'a> Copier<'a> {
     }
 
     fn damage(&mut self, file: &str, damage: &Damage) {
+        if self.recent.contains(&(damage.position, damage.len)) {
+            let text =
+                format!("{file}: the batch at {} had changed places with the one before it", damage.position);
+            self.notes.push(text);
+            return;
+        }
         self.bound(damage.expected);
         self.unbounded = Some(self.left.len());
         self.left.push(Left {
@@ -291,6 +314,7 @@ impl<'a> Copier<'a> {
             self.recall(log_end);
             self.snapshot(log_end)?;
         }
+        self.note_lost_end(log_end);
         let known_start = self.job.partition.log_start()?;
         let log_start = self.checked_start(known_start, first_base, log_end);
         let epochs = self.epochs.finish(log_start, log_end);
@@ -324,6 +348,17 @@ impl<'a> Copier<'a> {
         }
         let modified = std::fs::symlink_metadata(&last.path).and_then(|metadata| metadata.modified()).ok();
         self.begin(base, modified)?.close()
+    }
+
+    /// Notes that the log once went on: nothing that could be left is there of it.
+    fn note_lost_end(&mut self, log_end: Offset) {
+        let known = self.job.partition.high_watermark().max(self.small.last_snapshot());
+        if let Some(known) = known.filter(|known| *known > log_end && self.unbounded.is_none()) {
+            let text = format!(
+                "the log went on to {known}, as its high watermark or a snapshot says: that end is lost"
+            );
+            self.notes.push(text);
+        }
     }
 
     /// The log start, unless it is behind the end: a broker would delete all of such a log.
