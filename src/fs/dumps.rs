@@ -83,7 +83,7 @@ impl Fs {
             max_decoded_bytes: self.options().max_decoded_bytes,
         };
         let made = if kind.is_log() {
-            let file = SegmentFile { base: Offset(0), path, id: dump.id, len: meta.size() };
+            let file = SegmentFile { base: Offset(0), path, id: dump.id, len: meta.size(), packing: None };
             let segment = Segment::new(file, Offset(0), Offset(i64::MAX), self.dump_pool(), limits);
             DumpFile::of_log(segment, named, Shown::all(dump.level), self.shared())
         } else {

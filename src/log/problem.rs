@@ -94,8 +94,6 @@ kinds! {
     Missing = "missing", Note, "A file that a broker makes anew, or does without.";
     Preallocated = "preallocated", Note, "Zeros at the end of a sealed segment's index.";
     Overflow = "overflow", Note, "Offsets too far above the segment's base, which a broker splits.";
-    Packed = "packed", Problem, "A compressed segment that can't be unpacked to its end.";
-    Copy = "copy", Note, "A copy of a segment of which another copy is read.";
     Cluster = "cluster", Note, "Data directories of different clusters.";
     Foreign = "foreign", Note, "What is no part of a data directory, and is not read.";
 }
