@@ -9,6 +9,7 @@ use crate::fs::error::FsError;
 use crate::fs::manifest::ManifestText;
 use crate::fs::node::Node;
 use crate::view::dump::file::DumpFile;
+use crate::view::partition_view::PartitionView;
 use crate::view::selection::Selection;
 
 /// What an open file or directory needs.
@@ -18,6 +19,8 @@ pub enum Content {
     Selection(Arc<Selection>, Option<Arc<File>>),
     /// A dump.
     Dump(Arc<DumpFile>),
+    /// Records of a partition that are not to be trusted.
+    Suspects(Arc<PartitionView>),
     /// A small file as it was at open.
     Bytes(Arc<Vec<u8>>),
     /// A source file.

@@ -210,6 +210,7 @@ impl Fs {
         let measurable = match &*node {
             Node::Of(key, Item::Records(records)) => Measurable::Selection(self.selection(key, records)?),
             Node::Of(key, Item::Dump(dump)) => Measurable::Dump(self.dump(key, dump)?),
+            Node::Of(key, Item::Suspects) => Measurable::Suspects(self.view(key)?),
             _ => return Ok(Stat::Known(attributes)),
         };
         Ok(Stat::Measuring(attributes, self.measuring.begin(ino, measurable)))
@@ -259,6 +260,11 @@ impl Fs {
                 attributes.mtime = meta.modified().unwrap_or(self.started);
             }
             Node::ControlFile(ControlFile::Manifest(_)) => attributes.is_sized = false,
+            Node::Of(key, Item::Suspects) => {
+                let found = self.view(key)?.suspects(effort)?;
+                attributes.size = found.as_ref().map_or(0, |found| found.size());
+                attributes.is_sized = found.is_some();
+            }
             Node::Of(key, Item::Dump(dump)) => {
                 let size = self.dump(key, dump)?.size(effort)?;
                 attributes.size = size.unwrap_or(0);
