@@ -38,6 +38,12 @@ pub enum Command {
     Index(IndexArgs),
     /// Write what is sound of a source as clean data directories
     Salvage(SalvageArgs),
+    /// Print segments, indexes, snapshots and checkpoints as kafka-dump-log does
+    Dump(DumpArgs),
+    /// Check every batch, index, snapshot and checkpoint
+    Verify(VerifyArgs),
+    /// Print checksum, size, time and content of every file of a source
+    Manifest(ManifestArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the manual page, or write all of them
@@ -198,6 +204,39 @@ pub struct SalvageArgs {
     pub config: Option<PathBuf>,
 }
 
+/// `topicfs verify`
+#[derive(Debug, Args)]
+#[command(after_help = VERIFY_HELP)]
+pub struct VerifyArgs {
+    /// As for `mount`, or one file: an index, a snapshot, a checkpoint
+    #[arg(required = true)]
+    pub sources: Vec<String>,
+    /// How problems are printed, one a line
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+    /// Print problems alone: no notes, no summary, no progress
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+    /// What is read and how.
+    #[command(flatten)]
+    pub options: OptionArgs,
+}
+
+/// `topicfs manifest`
+#[derive(Debug, Args)]
+#[command(after_help = MANIFEST_EXAMPLES)]
+pub struct ManifestArgs {
+    /// As for `mount`; also any other directory or file
+    #[arg(required = true, value_name = "SOURCE")]
+    pub sources: Vec<String>,
+    /// How a file is written
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
+    pub format: ManifestFormat,
+    /// What is read and how.
+    #[command(flatten)]
+    pub options: OptionArgs,
+}
+
 /// How a report is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum ReportFormat {
@@ -205,6 +244,80 @@ pub enum ReportFormat {
     Text,
     /// For scripts: one JSON object
     Json,
+}
+
+/// `topicfs dump`
+#[derive(Debug, Args)]
+#[command(long_about = DUMP_ABOUT, after_help = DUMP_EXAMPLES)]
+#[group(id = "dumped", multiple = true, required = true)]
+pub struct DumpArgs {
+    /// Files of a data directory, of a backup or of a bucket
+    #[arg(value_name = "FILE", group = "dumped")]
+    pub paths: Vec<PathBuf>,
+    /// More files, with commas between
+    #[arg(long, value_name = "FILE,..", value_delimiter = ',', group = "dumped")]
+    pub files: Vec<PathBuf>,
+    /// Print keys and values too; a decoder class means that as well
+    #[arg(long)]
+    pub print_data_log: bool,
+    /// Print a line for each record; printing keys and values means that as well
+    #[arg(long)]
+    pub deep_iteration: bool,
+    /// Leave out all but keys and values of records
+    #[arg(long)]
+    pub skip_record_metadata: bool,
+    /// Read no more than this of each log
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(i32).range(0..))]
+    pub max_bytes: Option<i32>,
+    /// Accepted; batches of any size are read
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(i32).range(0..))]
+    pub max_message_size: Option<i32>,
+    /// Compare indexes with their log and don't print them
+    #[arg(long)]
+    pub verify_index_only: bool,
+    /// Check of indexes only what a broker decides by whether to rebuild them
+    #[arg(long)]
+    pub index_sanity_check: bool,
+    /// How keys are printed
+    #[arg(long, value_name = "CLASS", num_args = 0..=1, default_missing_value = "StringDecoder")]
+    pub key_decoder_class: Option<String>,
+    /// How values are printed
+    #[arg(long, value_name = "CLASS", num_args = 0..=1, default_missing_value = "StringDecoder")]
+    pub value_decoder_class: Option<String>,
+    /// kafka-dump-log's decoders of internal topics, which are not there yet.
+    #[command(flatten)]
+    pub decoders: DecoderArgs,
+}
+
+/// kafka-dump-log's decoders of internal topics.
+#[derive(Debug, Args)]
+pub struct DecoderArgs {
+    /// Not there yet
+    #[arg(long, hide = true)]
+    pub offsets_decoder: bool,
+    /// Not there yet
+    #[arg(long, hide = true)]
+    pub transaction_log_decoder: bool,
+    /// Not there yet
+    #[arg(long, hide = true)]
+    pub cluster_metadata_decoder: bool,
+    /// Not there yet
+    #[arg(long, hide = true)]
+    pub remote_log_metadata_decoder: bool,
+    /// Not there yet
+    #[arg(long, hide = true)]
+    pub share_group_state_decoder: bool,
+}
+
+/// How `topicfs manifest` writes a file.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum ManifestFormat {
+    /// A line with tabs between its columns, which the first line names
+    Text,
+    /// A JSON object a line
+    Json,
+    /// As sha256sum prints it, for `sha256sum -c`
+    Sha256sum,
 }
 
 /// `topicfs completions`
@@ -281,6 +394,41 @@ Examples:
   topicfs salvage --format json -o out orders-0 > report.json
 
 Exit codes: 0 all was kept, 1 something was left, 2 could not run.";
+const DUMP_ABOUT: &str = "\
+Print segments, indexes, snapshots and checkpoints as kafka-dump-log does
+
+The text is that of kafka-dump-log 4.4.0, byte for byte. Where that stops at damage, lines that begin with
+`topicfs: ` tell place and cause, and the dump goes on. Mismatches between an index and its log are told on
+stderr in Kafka's words, without its false alarms; docs/dump.md lists every difference.
+
+Decoder classes are org.apache.kafka.tools.api.StringDecoder, IntegerDecoder, LongDecoder and DefaultDecoder.";
+
+const DUMP_EXAMPLES: &str = "\
+Examples:
+  topicfs dump --print-data-log orders-0/00000000000000000000.log | less
+  topicfs dump --verify-index-only orders-0/*.index orders-0/*.timeindex
+  topicfs dump orders-0/leader-epoch-checkpoint meta.properties
+
+Exit codes: 0 fine, 1 damage or a mismatch was found, 2 could not run.";
+const VERIFY_HELP: &str = "\
+A line has file, position, length, offset, kind and cause. The summary goes to standard error.
+docs/verify.md says what each kind means, what a broker does with it, and what to do.
+
+Exit codes: 0 sound (notes may be told), 1 problems, 2 could not run.
+
+Examples:
+  topicfs verify /var/lib/kafka/data
+  topicfs verify --format json data-a data-b | jq -r 'select(.severity == \"problem\") | .kind'
+  topicfs verify -q orders-0 payments-3/00000000000000000042.log
+  topicfs verify orders-0/00000000000000000042.index";
+const MANIFEST_EXAMPLES: &str = "\
+Examples:
+  topicfs manifest data > evidence.txt
+  topicfs manifest --format json data | jq -r 'select(.damage) | .path'
+  topicfs manifest --format sha256sum data > SHA256SUMS     then: sha256sum -c SHA256SUMS
+
+The whole source is read, each byte once.
+Exit codes: 0 fine, 1 a file could not be read or is damaged, 2 could not run.";
 
 const FSTAB_EXAMPLE: &str = "\
 In /etc/fstab:

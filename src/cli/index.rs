@@ -61,7 +61,7 @@ fn partitions(fs: &Fs) -> Result<Vec<(String, Node, u64)>, FsError> {
             let path = format!("{topic}/{}", partition.label);
             let mut bytes = 0;
             for segment in partition.segments()?.iter() {
-                bytes += segment.open()?.1;
+                bytes += segment.stored_len()?;
             }
             all.push((path.clone(), fs.resolve(&path)?, bytes));
         }

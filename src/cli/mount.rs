@@ -81,7 +81,7 @@ pub fn open(source: &str, config: &Config) -> anyhow::Result<Arc<Fs>> {
 }
 
 /// The user's own cache directory; the system's as root.
-fn default_cache_dir() -> Option<PathBuf> {
+pub(super) fn default_cache_dir() -> Option<PathBuf> {
     if sys::effective_uid() == 0 {
         return Some(PathBuf::from("/var/cache/topicfs"));
     }

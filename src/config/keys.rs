@@ -113,6 +113,11 @@ pub(super) const KEYS: &[Key] = &[
         kind: Kind::Size(|config| &mut config.options.cache_limit),
     },
     Key {
+        name: "unpack_limit",
+        about: "how much of .log.gz and .log.zst may lie unpacked there",
+        kind: Kind::Size(|config| &mut config.options.unpack_limit),
+    },
+    Key {
         name: "follow_symlinks",
         about: "read partition directories that are links",
         kind: Kind::Flag(|config| &mut config.options.follow_symlinks),

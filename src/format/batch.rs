@@ -182,23 +182,24 @@ pub struct Header {
     pub record_count: Option<u32>,
 }
 
+/// The header of magic 2 as it is stored.
 #[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct RawHeader {
-    base_offset: I64,
+pub(super) struct RawHeader {
+    pub(super) base_offset: I64,
     size: I32,
-    leader_epoch: I32,
-    magic: i8,
-    crc: U32,
+    pub(super) leader_epoch: I32,
+    pub(super) magic: i8,
+    pub(super) crc: U32,
     attributes_high: u8,
-    attributes: u8,
-    last_offset_delta: I32,
-    base_timestamp: I64,
-    max_timestamp: I64,
-    producer_id: I64,
-    producer_epoch: I16,
-    base_sequence: I32,
-    record_count: I32,
+    pub(super) attributes: u8,
+    pub(super) last_offset_delta: I32,
+    pub(super) base_timestamp: I64,
+    pub(super) max_timestamp: I64,
+    pub(super) producer_id: I64,
+    pub(super) producer_epoch: I16,
+    pub(super) base_sequence: I32,
+    pub(super) record_count: I32,
 }
 
 const _: () = assert!(size_of::<RawHeader>() == HEADER_V2_LEN);

@@ -190,6 +190,11 @@ impl<'a> OffsetIndex<'a> {
         self.used.iter().map(move |entry| entry.resolve(base))
     }
 
+    /// The offset that entries count from.
+    pub const fn base(&self) -> Offset {
+        self.base
+    }
+
     /// All entries of the file, zeros and damaged ones too.
     pub const fn stored(&self) -> &'a [StoredOffsetEntry] {
         self.stored

@@ -8,8 +8,9 @@
 //! | [`batch`] | one entry of a `.log` of any magic: header, checksum, its records |
 //! | [`message_set`] | what is special about magic 0 and 1 (before KIP-98) |
 //! | [`record`] | one record and its headers |
+//! | [`unchecked`] | entries and records as they say of themselves, right or not |
 //! | [`compression`] | gzip, snappy, lz4 and zstd in the framings that Kafka and its clients write |
-//! | [`control`] | control records: transaction markers and KRaft's |
+//! | [`control`], [`kraft_control`] | control records: transaction markers and KRaft's |
 //! | [`index`] | `.index`, `.timeindex`, `.txnindex` |
 //! | [`checkpoint`] | the text checkpoints |
 //! | [`snapshot`] | producer snapshots |
@@ -17,6 +18,7 @@
 //! | [`partition_metadata`] | the topic's id |
 //! | [`uuid`] | Kafka's text form of ids |
 //! | [`names`] | names of directories and files |
+//! | [`file_kind`] | what a file is, as its name says |
 
 #![cfg_attr(
     not(test),
@@ -33,13 +35,16 @@ pub mod batch;
 pub mod checkpoint;
 pub mod compression;
 pub mod control;
+pub mod file_kind;
 pub mod index;
+pub mod kraft_control;
 pub mod message_set;
 pub mod names;
 pub mod partition_metadata;
 pub mod properties;
 pub mod record;
 pub mod snapshot;
+pub mod unchecked;
 pub mod uuid;
 
 mod cursor;

@@ -8,10 +8,16 @@
 //! 00000000000000000042.snapshot                       producers, up to that offset
 //! 00000000000000000042.log.deleted                    waits for its removal; also .cleaned, .swap while compaction runs
 //! 00000000000000000042-0000000007.checkpoint          a KRaft snapshot: end offset and epoch
+//! 00000000000000000042.log.gz                         a segment that a backup tool has compressed; also .zst
+//! orders-3-k6DiXPXGQLmYwMCNt-_cyg                     partition and topic's id, in the store of KIP-405's LocalTieredStorage
+//! orders-k6DiXPXGQLmYwMCNt-_cyg/3                     the same in the store of Aiven's plugin
+//! 00000000000000000042-JhPHoiVBRJGDIRxlxxJDRg.log     in both: a segment's file, its base offset and its id
+//! 42_JhPHoiVBRJGDIRxlxxJDRg.index                     a broker's copy of an index from such a store
 //! ```
 
 use std::fmt;
 
+use crate::format::uuid::Uuid;
 use crate::units::{LeaderEpoch, Offset, TopicPartition};
 
 /// What a data directory belongs to.
@@ -28,8 +34,12 @@ pub const HIGH_WATERMARKS: &str = "replication-offset-checkpoint";
 pub const LOG_STARTS: &str = "log-start-offset-checkpoint";
 /// First offsets that are not compacted yet.
 pub const CLEANER_OFFSETS: &str = "cleaner-offset-checkpoint";
+/// The files with offsets by partition.
+pub const OFFSET_CHECKPOINTS: [&str; 4] = [RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANER_OFFSETS];
 /// Initial records of a KRaft cluster's metadata.
 pub const BOOTSTRAP_CHECKPOINT: &str = "bootstrap.checkpoint";
+/// What LocalTieredStorage calls the directory of its store (KIP-405).
+pub const TIERED_STORE: &str = "kafka-tiered-storage";
 /// The directory of cached indexes of tiered segments.
 pub const REMOTE_INDEX_CACHE: &str = "remote-log-index-cache";
 
@@ -273,6 +283,210 @@ impl fmt::Display for KraftSnapshot {
     }
 }
 
+/// How a backup tool has compressed a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Packing {
+    /// By gzip (RFC 1952).
+    Gzip,
+    /// By zstd (RFC 8878).
+    Zstd,
+}
+
+impl Packing {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Gzip, Self::Zstd];
+
+    /// The suffix that it adds.
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Self::Gzip => ".gz",
+            Self::Zstd => ".zst",
+        }
+    }
+
+    /// The first bytes of such a file.
+    pub const fn magic(self) -> &'static [u8] {
+        match self {
+            Self::Gzip => &[0x1f, 0x8b, 8],
+            Self::Zstd => &[0x28, 0xb5, 0x2f, 0xfd],
+        }
+    }
+}
+
+/// The name of a segment's `.log` that was compressed as a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PackedSegment {
+    /// The segment's base offset.
+    pub base: Offset,
+    /// How it was compressed.
+    pub packing: Packing,
+}
+
+impl PackedSegment {
+    /// Reads a file's name; `None` when it isn't that of a compressed segment.
+    pub fn parse(name: &str) -> Option<Self> {
+        let strip = |packing: Packing| Some((packing, name.strip_suffix(packing.suffix())?));
+        let (packing, name) = Packing::ALL.into_iter().find_map(strip)?;
+        let file = SegmentFile::parse(name)?;
+        let is_log = file.file_type == FileType::Log && file.state == FileState::Live;
+        is_log.then_some(Self { base: file.base, packing })
+    }
+}
+
+impl fmt::Display for PackedSegment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", SegmentFile::live(self.base, FileType::Log), self.packing.suffix())
+    }
+}
+
+/// The name of a partition's directory in a store of LocalTieredStorage (KIP-405).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TieredDir {
+    /// Topic and partition.
+    pub partition: TopicPartition,
+    /// The topic's id.
+    pub topic_id: Uuid,
+}
+
+impl TieredDir {
+    /// Reads a directory's name; `None` when it can't be a partition's. No name is that of an ordinary partition too: an
+    /// id never ends in a digit.
+    pub fn parse(name: &str) -> Option<Self> {
+        let TieredTopicDir { topic: rest, topic_id } = TieredTopicDir::parse(name)?;
+        let (topic, number) = rest.rsplit_once('-')?;
+        let partition = TopicPartition { topic: topic.to_owned(), partition: canonical_number(number)? };
+        is_valid_topic(topic).then_some(Self { partition, topic_id })
+    }
+}
+
+impl fmt::Display for TieredDir {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.partition, self.topic_id)
+    }
+}
+
+/// The name of a topic's directory in a store of Aiven's plugin, which holds a directory for each partition, named by
+/// its number.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TieredTopicDir {
+    /// The topic.
+    pub topic: String,
+    /// Its id.
+    pub topic_id: Uuid,
+}
+
+impl TieredTopicDir {
+    /// Reads a directory's name; `None` when it can't be a topic's.
+    pub fn parse(name: &str) -> Option<Self> {
+        let (rest, id) = name.split_at_checked(name.len().checked_sub(ID_LEN)?)?;
+        let topic = rest.strip_suffix('-')?;
+        is_valid_topic(topic).then_some(Self { topic: topic.to_owned(), topic_id: canonical_id(id)? })
+    }
+
+    /// The partition whose directory in it has this name.
+    pub fn partition(&self, name: &str) -> Option<TopicPartition> {
+        Some(TopicPartition { topic: self.topic.clone(), partition: canonical_number(name)? })
+    }
+}
+
+impl fmt::Display for TieredTopicDir {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.topic, self.topic_id)
+    }
+}
+
+/// What a segment's file in a tiered store is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TieredType {
+    /// One of those that a broker has too.
+    File(FileType),
+    /// The leader epochs up to the segment's last one.
+    LeaderEpochs,
+    /// All indexes in one file (Aiven).
+    Indexes,
+    /// Where they are in it, and how the segment was stored (Aiven).
+    RsmManifest,
+}
+
+impl TieredType {
+    /// The suffix of such files, with its dot.
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Self::File(file_type) => file_type.suffix(),
+            Self::LeaderEpochs => ".leader_epoch_checkpoint",
+            Self::Indexes => ".indexes",
+            Self::RsmManifest => ".rsm-manifest",
+        }
+    }
+}
+
+/// The name of a segment's file in a tiered store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TieredFile {
+    /// The segment's base offset.
+    pub base: Offset,
+    /// The segment's id: an upload that was begun again has another.
+    pub segment_id: Uuid,
+    /// What is in it.
+    pub file_type: TieredType,
+}
+
+impl TieredFile {
+    /// Reads a file's name; `None` when it isn't that of a tiered segment's file.
+    pub fn parse(name: &str) -> Option<Self> {
+        let (digits, rest) = name.split_at_checked(OFFSET_DIGITS)?;
+        let (id, suffix) = rest.strip_prefix('-')?.split_at_checked(ID_LEN)?;
+        let ours = [TieredType::LeaderEpochs, TieredType::Indexes, TieredType::RsmManifest];
+        let mut types = FileType::ALL.into_iter().map(TieredType::File).chain(ours);
+        let file_type = types.find(|file_type| file_type.suffix() == suffix)?;
+        Some(Self { base: Offset(padded_number(digits)?), segment_id: canonical_id(id)?, file_type })
+    }
+}
+
+impl fmt::Display for TieredFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:0OFFSET_DIGITS$}-{}{}", self.base.0, self.segment_id, self.file_type.suffix())
+    }
+}
+
+/// The name of a file in `remote-log-index-cache`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RemoteIndexFile {
+    /// The segment's first offset.
+    pub start: Offset,
+    /// The segment's id.
+    pub segment_id: Uuid,
+    /// Which index it is.
+    pub file_type: FileType,
+}
+
+impl RemoteIndexFile {
+    /// Reads a file's name; `None` when it isn't that of a cached index.
+    pub fn parse(name: &str) -> Option<Self> {
+        let (digits, rest) = name.split_once('_')?;
+        let (id, suffix) = rest.split_at_checked(ID_LEN)?;
+        let indexes = [FileType::OffsetIndex, FileType::TimeIndex, FileType::TxnIndex];
+        let file_type = indexes.into_iter().find(|file_type| file_type.suffix() == suffix)?;
+        let start: i64 = digits.parse().ok()?;
+        let is_canonical = start >= 0 && start.to_string() == digits;
+        is_canonical.then_some(Self { start: Offset(start), segment_id: canonical_id(id)?, file_type })
+    }
+}
+
+impl fmt::Display for RemoteIndexFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}_{}{}", self.start, self.segment_id, self.file_type.suffix())
+    }
+}
+
+/// Characters of an id in a name.
+const ID_LEN: usize = 22;
+
+/// An id as Kafka prints it.
+fn canonical_id(text: &str) -> Option<Uuid> {
+    text.parse().ok().filter(|id: &Uuid| id.to_string() == text)
+}
+
 const OFFSET_DIGITS: usize = 20;
 const EPOCH_DIGITS: usize = 10;
 
@@ -399,6 +613,88 @@ mod tests {
             assert_eq!(snapshot.to_string(), name);
         }
         assert_eq!(KraftSnapshot::parse("00000000000000000042-0000000007-12.checkpoint.part"), None);
+    }
+
+    #[test]
+    fn packed_segments_come_back() {
+        for (name, packing) in
+            [("00000000000000000042.log.gz", Packing::Gzip), ("00000000000000000042.log.zst", Packing::Zstd)]
+        {
+            let packed = PackedSegment::parse(name).unwrap();
+            assert_eq!(packed, PackedSegment { base: Offset(42), packing });
+            assert_eq!(packed.to_string(), name);
+        }
+        for name in
+            ["42.log.gz", "00000000000000000042.index.gz", "00000000000000000042.log.deleted.gz", ".gz"]
+        {
+            assert_eq!(PackedSegment::parse(name), None, "{name}");
+        }
+    }
+
+    const SEGMENT_ID: &str = "_HR0nMFLTU6SXKbbxrmaew";
+
+    #[test]
+    fn directories_of_tiered_stores_come_back() {
+        for (name, topic, partition) in [
+            ("tier-0-cvoAGWZORPu0OBAxRN_ePg", "tier", 0),
+            ("a-b.c-12-cvoAGWZORPu0OBAxRN-ePg", "a-b.c", 12),
+            ("t-0--voAGWZORPu0OBAxRN_ePg", "t", 0),
+        ] {
+            let dir = TieredDir::parse(name).unwrap();
+            assert_eq!(dir.partition, TopicPartition { topic: topic.to_owned(), partition });
+            assert_eq!(dir.to_string(), name);
+        }
+        let dir = TieredTopicDir::parse("tier-cut-hB28rkcTSNKly-7mcnDsfg").unwrap();
+        assert_eq!(
+            (dir.topic.as_str(), dir.to_string().as_str()),
+            ("tier-cut", "tier-cut-hB28rkcTSNKly-7mcnDsfg")
+        );
+        assert_eq!(dir.partition("7").unwrap().to_string(), "tier-cut-7");
+        assert_eq!((dir.partition("07"), dir.partition("x")), (None, None));
+        for name in [
+            "tier-0",
+            "tier-0-cvoAGWZORPu0OBAxRN_eP",
+            "tier-0-cvoAGWZORPu0OBAxRN_ePh",
+            "é-0-cvoAGWZORPu0OBAxRN_ePg",
+        ] {
+            assert_eq!(TieredDir::parse(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn files_of_tiered_stores_come_back() {
+        for suffix in [
+            "log",
+            "index",
+            "timeindex",
+            "txnindex",
+            "snapshot",
+            "leader_epoch_checkpoint",
+            "indexes",
+            "rsm-manifest",
+        ] {
+            let name = format!("00000000000000000042-{SEGMENT_ID}.{suffix}");
+            let file = TieredFile::parse(&name).unwrap();
+            assert_eq!((file.base, file.segment_id.to_string().as_str()), (Offset(42), SEGMENT_ID));
+            assert_eq!(file.to_string(), name);
+        }
+        for name in [
+            "00000000000000000042.log",
+            "00000000000000000042-0000000007.checkpoint",
+            "42-_HR0nMFLTU6SXKbbxrmaew.log",
+        ] {
+            assert_eq!(TieredFile::parse(name), None, "{name}");
+        }
+        let name = format!("42_{SEGMENT_ID}.txnindex");
+        let file = RemoteIndexFile::parse(&name).unwrap();
+        assert_eq!((file.start, file.file_type, file.to_string()), (Offset(42), FileType::TxnIndex, name));
+        for name in [
+            format!("042_{SEGMENT_ID}.index"),
+            format!("42_{SEGMENT_ID}.log"),
+            format!("42-{SEGMENT_ID}.index"),
+        ] {
+            assert_eq!(RemoteIndexFile::parse(&name), None, "{name}");
+        }
     }
 
     #[test]

@@ -111,9 +111,13 @@ struct RawEntry {
     current_txn_first_offset: I64,
 }
 
-const HEADER_LEN: usize = 10;
+/// Bytes before the entries.
+pub const HEADER_LEN: usize = 10;
+/// Bytes of an entry.
+pub const ENTRY_LEN: usize = 46;
+
 const _: () = assert!(size_of::<RawHeader>() == HEADER_LEN);
-const _: () = assert!(size_of::<RawEntry>() == 46);
+const _: () = assert!(size_of::<RawEntry>() == ENTRY_LEN);
 
 /// Reads a whole producer snapshot.
 ///
@@ -141,6 +145,22 @@ pub fn format(entries: &[ProducerEntry]) -> Vec<u8> {
     let count = i32::try_from(entries.len()).unwrap_or(i32::MAX);
     let counted = [count.to_be_bytes().as_slice(), entries.as_bytes()].concat();
     [1_i16.to_be_bytes().as_slice(), &crc32c::crc32c(&counted).to_be_bytes(), &counted].concat()
+}
+
+/// The entries of a producer snapshot that [`parse`] refuses, as far as they are whole; nothing in them can be relied on.
+pub fn parse_unchecked(bytes: &[u8]) -> Vec<ProducerEntry> {
+    let entries = bytes.get(HEADER_LEN..).unwrap_or_default();
+    let count = entries.len().checked_div(size_of::<RawEntry>()).unwrap_or(0);
+    let entries = <[RawEntry]>::ref_from_prefix_with_elems(entries, count);
+    entries.map_or_else(|_| Vec::new(), |(entries, _)| entries.iter().map(RawEntry::resolve).collect())
+}
+
+/// Whether a producer snapshot has as many entries as it says.
+pub fn has_counted_length(bytes: &[u8]) -> bool {
+    let Ok((header, entries)) = RawHeader::ref_from_prefix(bytes) else { return false };
+    let len =
+        usize::try_from(header.count.get()).ok().and_then(|count| count.checked_mul(size_of::<RawEntry>()));
+    len == Some(entries.len())
 }
 
 impl RawEntry {

@@ -7,9 +7,10 @@ use crate::fs::attributes::record_time;
 use crate::fs::error::FsError;
 use crate::fs::files;
 use crate::fs::handles::Content;
+use crate::fs::manifest::ManifestText;
 use crate::fs::mounted::Fs;
 use crate::fs::names::RecordForm;
-use crate::fs::node::{Item, Node, PartitionKey, Records, RecordsKind};
+use crate::fs::node::{ControlFile, Item, Node, PartitionKey, Records, RecordsKind};
 use crate::log::LogError;
 use crate::log::files::{self as source_files, FileId};
 use crate::view::format::Format;
@@ -50,6 +51,9 @@ impl Fs {
                 }
                 Content::Source(Arc::new(file))
             }
+            Node::ControlFile(ControlFile::Manifest(form)) => {
+                Content::Manifest(Arc::new(ManifestText::new(self, *form)))
+            }
             _ => Content::Bytes(Arc::new(self.small_file(node)?)),
         })
     }
@@ -89,6 +93,7 @@ impl Fs {
                     .map_err(|source| FsError::Source { path: "segments".to_owned(), source })?;
                 out.truncate(begun + read);
             }
+            Content::Manifest(text) => text.read(at, len, out),
             Content::Directory(_) => return Err(FsError::IsADirectory),
         }
         Ok(())
@@ -134,7 +139,7 @@ impl Fs {
             Node::ControlFile(file) => files::control_file(self, *file),
             Node::Of(_, Item::ByOffsetReadme) => files::BY_OFFSET_README.as_bytes().to_vec(),
             Node::Of(key, Item::Info { json }) => info::render(&*self.view(key)?, key.committed, *json)?,
-            Node::Of(key, Item::Problems) => self.view(key)?.problems.render(),
+            Node::Of(key, Item::Problems) => files::partition_problems(&*self.view(key)?),
             _ => return Err(FsError::IsADirectory),
         })
     }

@@ -2,6 +2,10 @@
 
 use crate::fs::mounted::Fs;
 use crate::fs::node::ControlFile;
+use crate::log::partition::Origin;
+use crate::log::problem::Problem;
+use crate::log::verify;
+use crate::view::partition_view::PartitionView;
 
 /// `README.txt` at the root.
 pub const README: &str = "\
@@ -18,7 +22,8 @@ This is a Kafka data directory, shown as files by topicfs. Nothing here can be c
     problems            damage met so far; empty when there is none
 
 Every rendered file takes the extensions .txt, .jsonl, .tsv, also where it isn't listed.
-.topicfs/ has the version, the configuration in force and the problems of all partitions.
+.topicfs/ has the version, the configuration in force and the problems of all partitions; by name only: manifest,
+manifest.json and manifest.sha256, which read the whole source to say what each of its files is.
 ";
 
 /// `by-offset/README.txt`.
@@ -44,19 +49,41 @@ pub fn control_file(fs: &Fs, file: ControlFile) -> Vec<u8> {
         ControlFile::Version => format!("topicfs {}\n", env!("CARGO_PKG_VERSION")).into_bytes(),
         ControlFile::Config => fs.config_text().as_bytes().to_vec(),
         ControlFile::Problems => problems(fs),
+        // Made as it is read.
+        ControlFile::Manifest(_) => Vec::new(),
     }
 }
 
-/// What is odd about the data directories, then the damage of all partitions that were read.
+/// What the tops of the data directories say, then what is known of each partition that was looked at.
 fn problems(fs: &Fs) -> Vec<u8> {
     let mut out = Vec::new();
-    for note in &fs.source().tree().notes {
-        out.extend_from_slice(format!("{}\t{}\n", note.path.display(), note.text).as_bytes());
+    let mut tell = |problem: &Problem| {
+        out.extend_from_slice(problem.line(&problem.file.to_string_lossy()).as_bytes());
+    };
+    fs.source().tree().notes.iter().for_each(&mut tell);
+    for directory in fs.source().data_directories() {
+        verify::top_checks(directory).iter().for_each(&mut tell);
     }
-    for (name, view) in fs.known_views() {
-        for line in String::from_utf8_lossy(&view.problems.render()).lines() {
-            out.extend_from_slice(format!("{name}\t{line}\n").as_bytes());
-        }
+    for (_, view) in fs.known_views() {
+        known_problems(&view).iter().for_each(&mut tell);
     }
     out
+}
+
+/// The `problems` of a partition, one line each.
+pub fn partition_problems(view: &PartitionView) -> Vec<u8> {
+    let name =
+        |problem: &Problem| problem.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    known_problems(view).iter().map(|problem| problem.line(&name(problem))).collect::<String>().into_bytes()
+}
+
+/// What reading met so far, and what the small files say now.
+fn known_problems(view: &PartitionView) -> Vec<Problem> {
+    let mut known = view.problems.met();
+    known.extend(view.partition.notes());
+    if let Origin::Directory(directory) = &view.partition.origin {
+        known.extend(verify::cheap_checks(directory));
+    }
+    known.sort_by(|a, b| (&a.file, a.position).cmp(&(&b.file, b.position)));
+    known
 }

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::fs::error::FsError;
+use crate::fs::manifest::ManifestText;
 use crate::fs::node::Node;
 use crate::view::selection::Selection;
 
@@ -18,6 +19,8 @@ pub enum Content {
     Bytes(Arc<Vec<u8>>),
     /// A source file.
     Source(Arc<File>),
+    /// Lines that are made as they are read.
+    Manifest(Arc<ManifestText>),
     /// A directory as it was at open.
     Directory(Arc<Vec<Entry>>),
 }

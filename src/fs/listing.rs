@@ -7,7 +7,7 @@ use crate::fs::handles::Entry;
 use crate::fs::lookup::belongs;
 use crate::fs::mounted::Fs;
 use crate::fs::names;
-use crate::fs::node::{ControlFile, Item, Node, PartitionKey, ROOT_INO};
+use crate::fs::node::{ControlFile, Item, Node, PartitionKey, ROOT_INO, Records, RecordsKind};
 use crate::fs::options::Listing;
 use crate::log::partition::{Origin, Partition};
 use crate::units::Offset;
@@ -37,6 +37,7 @@ impl Fs {
             Node::Root => Ok(self.root_names()),
             Node::Control => Ok(ControlFile::ALL
                 .into_iter()
+                .filter(|file| file.is_listed())
                 .map(|file| (file.name().into(), Node::ControlFile(file)))
                 .collect()),
             Node::Topic(topic) => {
@@ -83,12 +84,19 @@ impl Fs {
             ("info.json".into(), of(Item::Info { json: true })),
             ("problems".into(), of(Item::Problems)),
         ];
-        self.view(key)?;
-        for stem in ["log", "tail"] {
+        let segments = self.view(key)?.partition.segments()?;
+        let is_at_hand = segments.last().is_none_or(|active| active.is_at_hand());
+        for (stem, kind) in [("log", RecordsKind::Log), ("tail", RecordsKind::Tail)] {
             for format in self.formats_listed() {
                 let name = names::listed_name(stem, *format);
-                names
-                    .push((OsString::from(&name), self.child(&Node::Partition(key.clone()), name.as_ref())?));
+                // Where `tail` begins is not worth unpacking segments, and what can't be read has its name still.
+                let found = match kind {
+                    RecordsKind::Tail if !is_at_hand => None,
+                    _ => self.child(&Node::Partition(key.clone()), name.as_ref()).ok(),
+                };
+                let (start, end, generation) = (Offset(0), None, 0);
+                let unknown = Records { kind, format: *format, start, end, generation };
+                names.push((name.into(), found.unwrap_or_else(|| of(Item::Records(unknown)))));
             }
         }
         Ok(names)

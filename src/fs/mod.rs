@@ -8,7 +8,7 @@
 //! | [`inodes`] | the nodes that the kernel knows |
 //! | [`lookup`], [`listing`] | from a directory and a name to a node; what directories list |
 //! | [`mounted`] | the file system: what FUSE asks, answered |
-//! | [`content`], [`files`] | what files contain |
+//! | [`content`], [`files`], [`manifest`] | what files contain |
 //! | [`attributes`] | type, size, times and access of a node |
 //! | [`handles`] | open files and directories |
 //! | [`measuring`] | sizes that take long, found in the background |
@@ -24,6 +24,7 @@ pub mod handles;
 pub mod inodes;
 pub mod listing;
 pub mod lookup;
+pub mod manifest;
 pub mod measuring;
 pub mod mounted;
 pub mod names;

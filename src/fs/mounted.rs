@@ -10,21 +10,20 @@ use std::time::{Duration, SystemTime};
 
 use lru::LruCache;
 
-use crate::format::batch::Limits;
 use crate::fs::attributes::{Attributes, Owner, source_time};
 use crate::fs::content::RecordContent;
 use crate::fs::error::FsError;
 use crate::fs::handles::{Content, Entry, Handle, Handles};
 use crate::fs::inodes::Inodes;
 use crate::fs::measuring::{Measurement, Measuring};
-use crate::fs::node::{Item, Node, PartitionKey, Records, RecordsKind};
+use crate::fs::node::{ControlFile, Item, Node, PartitionKey, Records, RecordsKind};
 use crate::fs::options::{Access, From, Isolation, OnDamage, Options, UpTo};
 use crate::fs::tails::Tails;
 use crate::log::LogError;
 use crate::log::files::FileId;
 use crate::log::partition::Origin;
 use crate::log::sidecar::Sidecars;
-use crate::log::source::{Source, SourceOptions};
+use crate::log::source::Source;
 use crate::view::format::{Encodings, Format};
 use crate::view::partition_view::{CHEAP_BYTES, PartitionView, Scope};
 use crate::view::selection::{Effort, Selection};
@@ -75,9 +74,8 @@ impl Fs {
     /// # Errors
     /// Those of [`Source::open`].
     pub fn open(spec: &str, options: Options, config_text: String) -> Result<Self, LogError> {
-        let limits =
-            Limits { max_batch_bytes: options.max_batch_bytes, max_decoded_bytes: options.max_decoded_bytes };
-        let source = Source::open(spec, SourceOptions { limits, follow_symlinks: options.follow_symlinks })?;
+        let source = Source::open(spec, options.of_source())?;
+        source.unpack_in(options.unpack_room());
         let encodings = Encodings { key_json: options.key_json, value_json: options.value_json };
         let shared = Arc::new(Shared::new(encodings, open_sidecars(&options), options.max_read_rate));
         let scope = Scope {
@@ -248,6 +246,7 @@ impl Fs {
                 attributes.size = meta.len();
                 attributes.mtime = meta.modified().unwrap_or(self.started);
             }
+            Node::ControlFile(ControlFile::Manifest(_)) => attributes.is_sized = false,
             _ if !attributes.is_dir => attributes.size = self.small_file(node)?.len() as u64,
             _ => {}
         }

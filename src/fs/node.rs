@@ -12,6 +12,7 @@ use crate::fs::names::RecordForm;
 use crate::log::files::FileId;
 use crate::units::Offset;
 use crate::view::format::Format;
+use crate::view::manifest::Form;
 
 /// The root's inode number, as FUSE wants it.
 pub const ROOT_INO: u64 = 1;
@@ -44,11 +45,25 @@ pub enum ControlFile {
     Config,
     /// `problems`: all partitions' and the data directories'.
     Problems,
+    /// `manifest` and the like: what every file of the source is. Reading it reads the source.
+    Manifest(Form),
 }
 
 impl ControlFile {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Version, Self::Config, Self::Problems];
+    pub const ALL: [Self; 6] = [
+        Self::Version,
+        Self::Config,
+        Self::Problems,
+        Self::Manifest(Form::Text),
+        Self::Manifest(Form::Json),
+        Self::Manifest(Form::Sha256sum),
+    ];
+
+    /// Whether it is listed: a walk must not read all of a source.
+    pub const fn is_listed(self) -> bool {
+        !matches!(self, Self::Manifest(_))
+    }
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -56,6 +71,9 @@ impl ControlFile {
             Self::Version => "version",
             Self::Config => "config.yaml",
             Self::Problems => "problems",
+            Self::Manifest(Form::Text) => "manifest",
+            Self::Manifest(Form::Json) => "manifest.json",
+            Self::Manifest(Form::Sha256sum) => "manifest.sha256",
         }
     }
 }

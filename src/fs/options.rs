@@ -5,6 +5,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::format::batch::Limits;
+use crate::log::source::SourceOptions;
+use crate::log::unpacked::Room;
+
 /// Declares an enum whose variants have a name in options and configuration files.
 macro_rules! choice {
     (
@@ -138,12 +142,28 @@ pub struct Options {
     pub cache_dir: Option<PathBuf>,
     /// The most that the cache may hold, in bytes.
     pub cache_limit: u64,
+    /// The most that unpacked segments may take in the cache's directory, in bytes.
+    pub unpack_limit: u64,
     /// Whether partition directories that are symbolic links are followed.
     pub follow_symlinks: bool,
     /// The most that measuring reads from the source, in bytes a second.
     pub max_read_rate: Option<u64>,
     /// Who may read a mount.
     pub access: Access,
+}
+
+impl Options {
+    /// What the source's files are read with.
+    pub const fn of_source(&self) -> SourceOptions {
+        let Self { max_batch_bytes, max_decoded_bytes, follow_symlinks, .. } = *self;
+        SourceOptions { limits: Limits { max_batch_bytes, max_decoded_bytes }, follow_symlinks }
+    }
+
+    /// Where segments may be unpacked: in the cache's directory, else in the system's for temporary files.
+    pub fn unpack_room(&self) -> Room {
+        let directories = self.cache_dir.iter().cloned().chain([std::env::temp_dir()]).collect();
+        Room { directories, limit_bytes: self.unpack_limit }
+    }
 }
 
 impl Default for Options {
@@ -163,6 +183,7 @@ impl Default for Options {
             max_decoded_bytes: 256 << 20,
             cache_dir: None,
             cache_limit: 1 << 30,
+            unpack_limit: 8 << 30,
             follow_symlinks: false,
             max_read_rate: None,
             access: Access::default(),

@@ -29,7 +29,6 @@ struct Known {
     /// Inode, length, and modification time in seconds and nanoseconds.
     state: Option<(u64, u64, i64, i64)>,
     offsets: Arc<Offsets>,
-    problem: Option<String>,
 }
 
 impl CheckpointFile {
@@ -43,11 +42,6 @@ impl CheckpointFile {
         self.refreshed().offsets.clone()
     }
 
-    /// What is wrong with the file, if anything.
-    pub fn problem(&self) -> Option<String> {
-        self.refreshed().problem.clone()
-    }
-
     fn refreshed(&self) -> std::sync::MutexGuard<'_, Known> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let state = std::fs::symlink_metadata(&self.path).ok();
@@ -55,22 +49,13 @@ impl CheckpointFile {
         if known.state == state {
             return known;
         }
-        let (offsets, problem) = match state {
-            None => (Offsets::new(), None),
-            Some(_) => self.read(),
-        };
-        *known = Known { state, offsets: Arc::new(offsets), problem };
+        let offsets = state.map(|_| self.read()).unwrap_or_default();
+        *known = Known { state, offsets: Arc::new(offsets) };
         known
     }
 
-    fn read(&self) -> (Offsets, Option<String>) {
-        let bytes = match files::read_small(&self.path, MAX_BYTES) {
-            Ok(bytes) => bytes,
-            Err(error) => return (Offsets::new(), Some(error.to_string())),
-        };
-        match checkpoint::parse_offsets(&bytes) {
-            Ok(entries) => (entries.into_iter().collect(), None),
-            Err(error) => (Offsets::new(), Some(error.to_string())),
-        }
+    fn read(&self) -> Offsets {
+        let bytes = files::read_small(&self.path, MAX_BYTES).unwrap_or_default();
+        checkpoint::parse_offsets(&bytes).map(|entries| entries.into_iter().collect()).unwrap_or_default()
     }
 }

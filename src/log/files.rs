@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use lru::LruCache;
 
+use crate::log::unpacked::UnpackedFiles;
 use crate::log::{LogError, sys};
 
 /// A directory whose time is younger than this may have changed since without a change of its time.
@@ -81,6 +82,13 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Whether a file was written to so recently that its last batch may still be on its way.
+pub fn is_young(path: &Path) -> bool {
+    const WRITE_TIME: Duration = Duration::from_secs(10);
+    let modified = std::fs::metadata(path).and_then(|meta| meta.modified());
+    modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age < WRITE_TIME))
+}
+
 /// Reads a small file of the source whole.
 ///
 /// # Errors
@@ -120,12 +128,14 @@ pub fn read_full(file: &impl ReadAt, buffer: &mut [u8], position: u64) -> io::Re
 pub struct FilePool {
     /// Open files with their last use.
     open: Mutex<LruCache<FileId, (Arc<File>, Instant)>>,
+    /// What compressed segments unpack to.
+    pub unpacked: UnpackedFiles,
 }
 
 impl FilePool {
     /// A pool of at most `capacity` descriptors.
     pub fn new(capacity: NonZeroUsize) -> Self {
-        Self { open: Mutex::new(LruCache::new(capacity)) }
+        Self { open: Mutex::new(LruCache::new(capacity)), unpacked: UnpackedFiles::default() }
     }
 
     /// The file at `path`, which must be the one with identity `id`.
@@ -150,6 +160,7 @@ impl FilePool {
     /// Gives a descriptor up, as when its file was deleted.
     pub fn forget(&self, id: FileId) {
         self.lock().pop(&id);
+        self.unpacked.forget(id);
     }
 
     /// Closes what nobody used for `idle`.
@@ -158,6 +169,8 @@ impl FilePool {
         while open.peek_lru().is_some_and(|(_, (_, used))| used.elapsed() >= idle) {
             open.pop_lru();
         }
+        drop(open);
+        self.unpacked.expire();
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<FileId, (Arc<File>, Instant)>> {

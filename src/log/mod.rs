@@ -8,28 +8,46 @@
 //! |---|---|
 //! | [`source`] | all topics and partitions of what the user named |
 //! | `roots` | what each part of SOURCE is: a data directory, a partition, a segment |
+//! | [`tiered`] | the directories of a tiered store (KIP-405) |
+//! | [`unpacked`] | segments that a backup tool has compressed |
+//! | `archived` | segments under names that no broker gives its own |
 //! | [`partition`] | one replica: its segments, bounds and transactions as they are now |
 //! | [`segment`] | one `.log` with its index as a hint |
 //! | [`suspects`] | batches that can be decoded, but are not to be trusted |
 //! | `swaps` | what an interrupted compaction left, resolved as Kafka's loader does |
 //! | [`scan`] | batch after batch, and where reading resumes behind damage |
 //! | `ahead` | which of the batches behind damage belong where they are |
+//! | [`entries`] | entry after entry as Kafka iterates a file, damaged or not |
+//! | [`index_check`] | whether index entries lead look-ups to the right place |
+//! | [`beside`] | the files of a segment that are compared with each other |
 //! | `window` | the part of a file that such a scan has in memory |
+//! | [`problem`] | what can be wrong with a source, and the closed list of its kinds |
+//! | [`verify`] | everything checked: each batch, index, snapshot, checkpoint and name |
 //! | [`transactions`] | which records `read_committed` hides |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
 //! | [`indexing`], [`producers`], [`epochs`] | what is made from batches: indexes, producer state, leader epochs |
 //! | [`durable`] | new files of a directory that is ours |
 //! | [`salvage`] | what is sound, written as clean data directories |
+//! | [`heads`] | what the first bytes of a file tell of it |
+//! | [`manifest`], [`hashing`] | what each file of a source is: checksum, times, and what a segment holds |
 //! | [`files`] | descriptors: a bounded pool, identity, `O_NOATIME` |
 
 mod ahead;
+mod archived;
+pub mod beside;
 pub mod checkpoints;
 pub mod durable;
+pub mod entries;
 pub mod epochs;
 pub mod error;
 pub mod files;
+pub mod hashing;
+pub mod heads;
+pub mod index_check;
 pub mod indexing;
+pub mod manifest;
 pub mod partition;
+pub mod problem;
 pub mod producers;
 mod roots;
 pub mod salvage;
@@ -40,7 +58,10 @@ pub mod source;
 pub mod suspects;
 mod swaps;
 pub mod sys;
+pub mod tiered;
 pub mod transactions;
+pub mod unpacked;
+pub mod verify;
 mod window;
 
 pub use error::LogError;

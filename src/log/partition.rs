@@ -10,10 +10,13 @@ use std::time::{Instant, SystemTime};
 use crate::format::batch::{Batch, Header, Limits};
 use crate::format::names::{self, FileType};
 use crate::log::LogError;
+use crate::log::archived::{self, Archived};
 use crate::log::checkpoints::CheckpointFile;
-use crate::log::files::{FileId, FilePool, TIME_GRAIN};
+use crate::log::files::{self, FileId, FilePool, TIME_GRAIN};
+use crate::log::heads;
+use crate::log::problem::Problem;
 use crate::log::scan::{Step, Tail};
-use crate::log::segment::{Segment, SegmentFile, SegmentUid, base_of_name};
+use crate::log::segment::{Segment, SegmentFile, SegmentUid};
 use crate::log::swaps::Swaps;
 use crate::units::{Offset, Position, TopicPartition};
 
@@ -130,7 +133,7 @@ impl Partition {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         let listed = state.as_ref()?;
         let fresh = listed.settled || listed.at.elapsed() < TIME_GRAIN;
-        let whole = listed.segments.last().is_none_or(|active| active.open().is_ok());
+        let whole = listed.segments.last().is_none_or(|active| active.is_unchanged());
         (listed.directory == *directory && fresh && whole).then(|| listed.segments.clone())
     }
 
@@ -148,7 +151,7 @@ impl Partition {
     fn list(&self) -> Result<Arc<[Arc<Segment>]>, LogError> {
         let mut files = match &self.origin {
             Origin::Directory(path) => self.segment_files(path)?,
-            Origin::File(path) => vec![single_file(path)?],
+            Origin::File(path) => vec![archived::single_file(path, &self.pool, self.limits)?],
         };
         files.sort_by_key(|file| file.base);
         files.dedup_by_key(|file| file.base);
@@ -165,7 +168,7 @@ impl Partition {
                     segments.push(same.clone());
                 }
                 None => {
-                    let lower = lower_bound(file, segments.last());
+                    let lower = lower_bound(file, segments.last(), self.limits);
                     let pool = self.pool.clone();
                     segments.push(Arc::new(Segment::new(file.clone(), lower, below, pool, self.limits)));
                 }
@@ -185,17 +188,21 @@ impl Partition {
 
     fn segment_files(&self, directory: &Path) -> Result<Vec<SegmentFile>, LogError> {
         let entries = std::fs::read_dir(directory).map_err(|error| LogError::io(directory, "list", error))?;
-        let (mut files, mut swaps) = (Vec::new(), Swaps::default());
+        let (mut files, mut swaps, mut archived) = (Vec::new(), Swaps::default(), Archived::default());
         for entry in entries {
             let entry = entry.map_err(|error| LogError::io(directory, "list", error))?;
-            let Some(name) = entry.file_name().to_str().and_then(names::SegmentFile::parse) else { continue };
+            let Some(name) = entry.file_name().to_str().and_then(names::SegmentFile::parse) else {
+                archived.note(&entry.path());
+                continue;
+            };
             // A file that vanishes between the two calls was deleted by a broker: that is no error.
             let path = entry.path();
             let Ok(metadata) = std::fs::symlink_metadata(&path) else { continue };
             if !metadata.is_file() {
                 continue;
             }
-            let file = SegmentFile { base: name.base, path, id: FileId::of(&metadata), len: metadata.size() };
+            let (base, id, len) = (name.base, FileId::of(&metadata), metadata.size());
+            let file = SegmentFile { base, path, id, len, packing: None };
             swaps.note(name, &file);
             if name == names::SegmentFile::live(name.base, FileType::Log) {
                 files.push(file);
@@ -207,6 +214,7 @@ impl Partition {
             let end = segment.end().ok()?;
             matches!(end.tail, Tail::Clean | Tail::Zero(_)).then_some(end.next_offset)
         });
+        archived.resolve(&mut files);
         Ok(files)
     }
 
@@ -216,6 +224,11 @@ impl Partition {
         for segment in state.iter().flat_map(|listed| listed.segments.iter()) {
             self.pool.forget(segment.id);
         }
+    }
+
+    /// Segments of it that are not shown, or not whole, because of what archives and backup tools made of them.
+    pub fn notes(&self) -> Vec<Problem> {
+        archived::notes(&self.origin, &self.pool)
     }
 
     /// A number that goes up when segments are cut or replaced, as by truncation or compaction; growth, rolls and
@@ -294,22 +307,14 @@ fn find_in(segment: &Arc<Segment>, target: Offset) -> Result<Option<Found>, LogE
 
 /// The smallest offset that may be in `file`: what its name says, unless its first entry is below that. Then people
 /// have renamed it, and all that isn't in the segment before it may be there.
-fn lower_bound(file: &SegmentFile, before: Option<&Arc<Segment>>) -> Offset {
-    let first = crate::log::files::open(&file.path).ok().and_then(|log| {
-        let mut bytes = [0; crate::format::batch::PREFIX_LEN];
-        let read = crate::log::files::read_full(&log, &mut bytes, 0).ok()?;
-        crate::format::batch::Prefix::read(&bytes[..read])
-    });
-    match first {
-        Some(prefix) if prefix.offset < file.base && prefix.offset.0 >= 0 && prefix.entry_len().is_some() => {
-            before.and_then(|segment| segment.end().ok()).map_or(prefix.offset, |end| end.next_offset)
-        }
-        _ => file.base,
+fn lower_bound(file: &SegmentFile, before: Option<&Arc<Segment>>, limits: Limits) -> Offset {
+    let Ok(log) = files::open(&file.path) else { return file.base };
+    if file.packing.is_some() || !heads::begins_below(&log, file.base) {
+        return file.base;
     }
-}
-
-fn single_file(path: &Path) -> Result<SegmentFile, LogError> {
-    let metadata = std::fs::metadata(path).map_err(|error| LogError::io(path, "stat", error))?;
-    let base = base_of_name(path).unwrap_or(Offset(0));
-    Ok(SegmentFile { base, path: path.to_owned(), id: FileId::of(&metadata), len: metadata.len() })
+    if let Some(end) = before.and_then(|segment| segment.end().ok()) {
+        return end.next_offset;
+    }
+    let first = heads::first_offset(log, file.len, limits).ok().flatten();
+    first.map_or(file.base, |first| first.min(file.base))
 }

@@ -5,21 +5,26 @@
 //! | `DIR` | a data directory, one entry of `log.dirs` |
 //! | `DIR,DIR,..` | several of them (JBOD) |
 //! | `FILE.properties` | a broker's configuration, whose `log.dirs` (or `log.dir`) is used |
+//! | a directory of a tiered store | the partitions in it, see [`tiered`] |
 //! | `TOPIC-N/` | one partition directory |
-//! | `TOPIC-N/00000000000000000000.log` | one segment |
+//! | `TOPIC-N/00000000000000000000.log` | one segment, also under another name and compressed |
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::format::names::{self, Kind, PartitionDir, SegmentFile};
+use crate::format::names::{self, Kind, PartitionDir, RemoteIndexFile, SegmentFile};
 use crate::format::properties::Properties;
 use crate::log::LogError;
+use crate::log::archived::ArchivedName;
 use crate::log::checkpoints::CheckpointFile;
 use crate::log::files::{self, FileId, FilePool};
+use crate::log::heads::{self, head_of, looks_like_text};
 use crate::log::partition::{Bounds, Origin, Partition};
 use crate::log::segment::base_of_name;
 use crate::log::source::SourceOptions;
+use crate::log::tiered;
+use crate::log::unpacked;
 use crate::units::TopicPartition;
 
 /// The largest properties file that is read.
@@ -47,6 +52,10 @@ impl Root {
             return Err(not_a_source(&path, "neither a directory nor a file"));
         }
         let listing = Listing::of(&path)?;
+        let store = path.join(names::TIERED_STORE);
+        if listing.partitions == 0 && listing.segments == 0 && store.is_dir() {
+            return Self::open(store, several, pool, options);
+        }
         if listing.segments > 0 && listing.partitions == 0 {
             if several {
                 return Err(not_a_source(
@@ -72,12 +81,13 @@ impl Root {
             Self::Single(partition) => partition.origin.path(),
         }
     }
+}
 
-    pub(super) fn state(&self) -> Option<(FileId, SystemTime)> {
-        let meta = std::fs::metadata(self.path()).ok()?;
-        let time = if meta.is_dir() { meta.modified().ok()? } else { SystemTime::UNIX_EPOCH };
-        Some((FileId::of(&meta), time))
-    }
+/// What of a directory changes when something in it comes or goes.
+pub(super) fn state_of(path: &Path) -> Option<(FileId, SystemTime)> {
+    let meta = std::fs::metadata(path).ok()?;
+    let time = if meta.is_dir() { meta.modified().ok()? } else { SystemTime::UNIX_EPOCH };
+    Some((FileId::of(&meta), time))
 }
 
 /// What is in a directory, counted to tell what it is.
@@ -87,6 +97,7 @@ struct Listing {
     partitions: u64,
     logs: u64,
     broker_files: u64,
+    cached_indexes: u64,
     others: u64,
     first_segment: Option<PathBuf>,
 }
@@ -99,11 +110,15 @@ impl Listing {
             let file = entry.path();
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            if base_of_name(&file).is_some() {
+            if base_of_name(&file).is_some() || ArchivedName::parse(&name).is_some() {
                 listing.segments += 1;
                 listing.first_segment = listing.first_segment.filter(|first| *first < file).or(Some(file));
-            } else if PartitionDir::parse(&name).is_some() && holds_log(&file) {
+            } else if PartitionDir::parse(&name).is_some() && holds_log(&file)
+                || tiered::partitions(&file).is_some_and(|found| !found.is_empty())
+            {
                 listing.partitions += 1;
+            } else if RemoteIndexFile::parse(&name).is_some() {
+                listing.cached_indexes += 1;
             } else if name.ends_with(".log") {
                 listing.logs += 1;
             } else if is_broker_file(&name) {
@@ -112,6 +127,11 @@ impl Listing {
                 listing.others += 1;
             }
         }
+        if tiered::partitions(&real(path))
+            .is_some_and(|found| found.iter().any(|found| found.path != real(path)))
+        {
+            listing.partitions += 1;
+        }
         Ok(listing)
     }
 
@@ -119,7 +139,9 @@ impl Listing {
         if self.partitions > 0 || self.broker_files > 0 {
             return Ok(());
         }
-        let reason = if self.logs > 0 {
+        let reason = if self.cached_indexes > 0 {
+            "holds a broker's copies of the indexes of tiered segments: name the store that has the segments"
+        } else if self.logs > 0 {
             "holds .log files, but none with a segment's name (20 digits) and no TOPIC-N directories: \
              this is no Kafka data directory"
         } else if self.others > 0 {
@@ -131,16 +153,23 @@ impl Listing {
     }
 }
 
+/// A path without links, as far as there is one.
+fn real(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
 /// A partition or segment that was named by itself: what it is called is guessed from its names.
 fn single(origin: Origin, directory: &Path, pool: &Arc<FilePool>, options: SourceOptions) -> Partition {
-    let real = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
+    let real = real(directory);
     let dir_name = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let tiered = tiered::of_directory(&real).map(|tiered| tiered.partition);
+    let is_tiered = tiered.is_some();
     let dir = PartitionDir::parse(&dir_name).unwrap_or_else(|| PartitionDir {
-        partition: TopicPartition { topic: safe_topic(&dir_name), partition: 0 },
+        partition: tiered.unwrap_or_else(|| TopicPartition { topic: safe_topic(&dir_name), partition: 0 }),
         kind: Kind::Current,
     });
     let mut bounds = Bounds::default();
-    if let (Kind::Current, Some(parent)) = (&dir.kind, real.parent()) {
+    if let (Kind::Current, Some(parent), false) = (&dir.kind, real.parent(), is_tiered) {
         // The directory around it may be the data directory that it lives in.
         let start = parent.join(names::LOG_STARTS);
         bounds.log_start = start.is_file().then(|| Arc::new(CheckpointFile::new(start)));
@@ -152,9 +181,17 @@ fn single(origin: Origin, directory: &Path, pool: &Arc<FilePool>, options: Sourc
 }
 
 fn open_segment(path: PathBuf, pool: &Arc<FilePool>, options: SourceOptions) -> Result<Root, LogError> {
-    let head = head_of(&path).map_err(|source| not_openable(&path, &source))?;
-    if path.extension().is_none_or(|extension| extension != "log") {
-        return Err(not_a_source(&path, "a file as SOURCE is a segment (.log) or a server.properties"));
+    let openable = |error| not_openable(&path, &error);
+    let head = head_of(&path).map_err(openable)?;
+    let head = match heads::packing_of(&head) {
+        Some(packing) => unpacked::head(&path, packing, heads::HEAD_LEN as u64).map_err(openable)?,
+        None => head,
+    };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if !is_called_log(&name) && !heads::looks_like_batch(&head, options.limits) {
+        let reason = "a file as SOURCE is a segment (.log) or a server.properties, and this one neither has such a name \
+                      nor begins with a record batch";
+        return Err(not_a_source(&path, reason));
     }
     if looks_like_text(&head) {
         return Err(not_a_source(&path, "this is a text file, no Kafka segment"));
@@ -164,17 +201,17 @@ fn open_segment(path: PathBuf, pool: &Arc<FilePool>, options: SourceOptions) -> 
     Ok(Root::Single(Arc::new(single(Origin::File(path), &directory, pool, options))))
 }
 
-/// The first bytes of a file.
-fn head_of(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut bytes = [0; 64];
-    let read = files::read_full(&files::open(path)?, &mut bytes, 0)?;
-    Ok(bytes[..read].to_vec())
+/// Whether `.log` is in a name, also where people and tools have put something behind it: `X.log.bak`, `X.log (1)`.
+fn is_called_log(name: &str) -> bool {
+    let mut rests = name.match_indices(".log").filter_map(|(at, found)| name.get(at + found.len()..));
+    rests.any(|rest| !rest.starts_with(|next: char| next.is_alphanumeric()))
 }
 
 /// Refuses a directory whose first segment is a text file.
 fn check_not_text(path: &Path, listing: &Listing) -> Result<(), LogError> {
     let Some(first) = &listing.first_segment else { return Ok(()) };
-    if looks_like_text(&head_of(first).unwrap_or_default()) {
+    let head = head_of(first).unwrap_or_default();
+    if heads::packing_of(&head).is_none() && looks_like_text(&head) {
         return Err(not_a_source(path, "its .log files are text, no Kafka segments"));
     }
     Ok(())
@@ -184,6 +221,7 @@ fn check_not_text(path: &Path, listing: &Listing) -> Result<(), LogError> {
 fn holds_log(directory: &Path) -> bool {
     let is_kafkas = |name: &str| {
         SegmentFile::parse(name).is_some()
+            || ArchivedName::parse(name).is_some()
             || [names::LEADER_EPOCHS, names::PARTITION_METADATA].contains(&name)
     };
     let mut entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -202,11 +240,6 @@ fn is_broker_file(name: &str) -> bool {
         names::BOOTSTRAP_CHECKPOINT,
     ]
     .contains(&name)
-}
-
-/// Whether these first bytes can't be a segment's: an offset that is printable has eight printable bytes.
-fn looks_like_text(head: &[u8]) -> bool {
-    head.len() >= 8 && head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
 }
 
 /// The parts of SOURCE between its commas; a path that exists as written is one part.
@@ -244,7 +277,7 @@ pub(super) fn not_a_source(path: &Path, reason: &str) -> LogError {
     LogError::NotASource { path: path.to_owned(), reason: reason.to_owned() }
 }
 
-fn not_openable(path: &Path, source: &std::io::Error) -> LogError {
+pub(super) fn not_openable(path: &Path, source: &std::io::Error) -> LogError {
     let reason = match source.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
         std::io::ErrorKind::PermissionDenied => {

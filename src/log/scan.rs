@@ -114,6 +114,14 @@ pub enum Fault {
         /// The smallest that fits.
         expected: Offset,
     },
+    /// It and the batch in front of it changed places; it was returned already, in the order of the offsets.
+    #[error("offsets {first} to {last} are out of place, and were read before those in front of them")]
+    Swapped {
+        /// The batch's first offset.
+        first: Offset,
+        /// Its last.
+        last: Offset,
+    },
     /// Its offsets were there before, or belong to the next segment.
     #[error(
         "offsets {first} to {last} don't fit here: {expected} or higher, and below {below}, was expected"
@@ -152,6 +160,8 @@ pub struct Scanner<F> {
     /// Whether the entry before was a compressed message set.
     in_sets: bool,
     is_after_damage: bool,
+    /// Where a batch is that was returned before the one in front of it.
+    swapped: Option<u64>,
     /// Of what lies ahead behind damage: where batches are that belong here.
     ahead: Ahead,
     decoder: Decoder,
@@ -187,6 +197,7 @@ impl<F: ReadAt> Scanner<F> {
             limits,
             in_sets: false,
             is_after_damage: false,
+            swapped: None,
             ahead: Ahead::default(),
             decoder: Decoder::default(),
         }
@@ -214,7 +225,10 @@ impl<F: ReadAt> Scanner<F> {
                 self.at.position = Position(position + sound.1 as u64);
                 Ok(self.emit(position, sound))
             }
-            Next::Swapped(position, sound) => Ok(self.emit(position, sound)),
+            Next::Swapped(position, sound) => {
+                self.swapped = Some(position);
+                Ok(self.emit(position, sound))
+            }
             Next::Damage(damage) => {
                 self.at.position = damage.position.plus(damage.len);
                 self.is_after_damage = true;
@@ -245,7 +259,10 @@ impl<F: ReadAt> Scanner<F> {
         let span = self.span(position, &sound);
         let (first, last, expected) = (span.first, sound.0.last_offset, self.at.expected);
         if first < expected {
-            return self.resync(position, self.order_fault(first, last));
+            let is_returned = self.swapped.take_if(|at| *at == position).is_some();
+            let fault =
+                if is_returned { Fault::Swapped { first, last } } else { self.order_fault(first, last) };
+            return self.resync(position, fault);
         }
         match self.refuting(position, &sound, &span)? {
             None if first == expected || !self.is_after_damage || self.belongs_here(position)? => {

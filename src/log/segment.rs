@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::SystemTime;
 
 use crate::format::batch::{Decoder, Limits};
-use crate::format::names::{self, FileState, FileType};
+use crate::format::names::{self, FileState, FileType, Packing};
 use crate::log::LogError;
 use crate::log::files::{self, FileId, FilePool, ReadAt};
 use crate::log::scan::{Scanner, Start, Step, Tail};
@@ -43,12 +43,20 @@ pub struct Segment {
     pub path: PathBuf,
     /// The file's identity.
     pub id: FileId,
+    packed: Option<Packed>,
     pool: Arc<FilePool>,
     limits: Limits,
     seen: Mutex<Seen>,
     below: AtomicI64,
     end: Mutex<Option<SegmentEnd>>,
     pinned: Mutex<Weak<File>>,
+}
+
+/// How a segment was compressed as a file, and the length of that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Packed {
+    packing: Packing,
+    len: u64,
 }
 
 /// Where a segment's readable part ends.
@@ -86,18 +94,24 @@ pub struct SegmentFile {
     pub id: FileId,
     /// Its length in bytes.
     pub len: u64,
+    /// How a backup tool has compressed it, if one has.
+    pub packing: Option<Packing>,
 }
 
 impl Segment {
     /// A segment of `file`, with the offsets `lower` to `below` as those that fit.
     pub fn new(file: SegmentFile, lower: Offset, below: Offset, pool: Arc<FilePool>, limits: Limits) -> Self {
-        let SegmentFile { base, path, id, len } = file;
+        let SegmentFile { base, path, id, len, packing } = file;
+        let packed = packing.map(|packing| Packed { packing, len });
+        // What a compressed one unpacks to has a length of its own.
+        let len = if packed.is_some() { 0 } else { len };
         Self {
             uid: SegmentUid::next(),
             base,
             lower,
             path,
             id,
+            packed,
             pool,
             limits,
             seen: Mutex::new(Seen { len, ..Seen::default() }),
@@ -135,13 +149,49 @@ impl Segment {
         let pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         let file = match pinned {
             Some(file) => file,
-            None => self.pool.get(&self.path, self.id)?,
+            None => self.get()?,
         };
         let metadata = file.metadata().map_err(|error| LogError::io(&self.path, "stat", error))?;
         if !self.lock_seen().goes_on(&file, metadata.len(), metadata.modified().ok()) {
             return Err(LogError::Stale { path: self.path.clone() });
         }
         Ok((file, metadata.len()))
+    }
+
+    fn get(&self) -> Result<Arc<File>, LogError> {
+        match self.packed {
+            None => self.pool.get(&self.path, self.id),
+            Some(Packed { packing, .. }) => {
+                let file = self.pool.unpacked.get(&self.path, self.id, packing);
+                file.map_err(|error| LogError::io(&self.path, "unpack", error))
+            }
+        }
+    }
+
+    /// Whether it is compressed as a file.
+    pub const fn is_packed(&self) -> bool {
+        self.packed.is_some()
+    }
+
+    /// Whether reading it costs no more than the reading: it isn't compressed, or unpacked already.
+    pub fn is_at_hand(&self) -> bool {
+        self.packed.is_none() || self.pool.unpacked.has(self.id)
+    }
+
+    /// Whether its file is what it was, as far as that can be told without unpacking it.
+    pub fn is_unchanged(&self) -> bool {
+        !self.is_at_hand() || self.open().is_ok()
+    }
+
+    /// The bytes that it takes on disk.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn stored_len(&self) -> Result<u64, LogError> {
+        match self.packed {
+            None => Ok(self.open()?.1),
+            Some(Packed { len, .. }) => Ok(len),
+        }
     }
 
     /// Its file, which stays readable as long as the result is kept, also when a broker deletes it.
@@ -157,7 +207,10 @@ impl Segment {
     /// Whether `file` is this segment still, grown perhaps.
     pub fn is_same(&self, file: &SegmentFile) -> bool {
         let seen = self.lock_seen();
-        let grown = !seen.was_cut && file.len >= seen.len;
+        let grown = match self.packed {
+            None => !seen.was_cut && file.len >= seen.len,
+            Some(Packed { len, .. }) => file.len == len,
+        };
         self.id == file.id && self.base == file.base && self.path == file.path && grown
     }
 
@@ -287,8 +340,10 @@ impl Segment {
     }
 
     fn index_path(&self) -> PathBuf {
-        let name = self.path.file_name().and_then(|name| name.to_str()).and_then(names::SegmentFile::parse);
-        match name {
+        let name = self.path.file_name().and_then(|name| name.to_str());
+        let packed = name.and_then(names::PackedSegment::parse);
+        let packed = packed.map(|packed| names::SegmentFile::live(packed.base, FileType::Log));
+        match name.and_then(names::SegmentFile::parse).or(packed) {
             Some(log) => {
                 let index = names::SegmentFile { file_type: FileType::OffsetIndex, ..log };
                 self.path.with_file_name(index.to_string())

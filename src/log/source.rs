@@ -13,7 +13,11 @@ use crate::format::properties::Properties;
 use crate::log::LogError;
 use crate::log::files::{self, FileId, FilePool, TIME_GRAIN};
 use crate::log::partition::{Bounds, Origin, Partition};
-use crate::log::roots::{MAX_PROPERTIES_BYTES, Root, expand, label_of, not_a_source, split_spec};
+use crate::log::problem::{Kind as ProblemKind, Problem};
+use crate::log::roots::{MAX_PROPERTIES_BYTES, Root, expand, label_of, not_a_source, split_spec, state_of};
+use crate::log::tiered::{self, TieredPartition};
+use crate::log::unpacked::Room;
+use crate::units::TopicPartition;
 
 /// Descriptors kept open at most.
 const OPEN_FILES: usize = 256;
@@ -44,7 +48,7 @@ pub struct Tree {
     /// Topics by name, their partitions in the order of their numbers.
     pub topics: BTreeMap<String, Vec<Arc<Partition>>>,
     /// What is odd about the data directories.
-    pub notes: Vec<Note>,
+    pub notes: Vec<Problem>,
 }
 
 impl Tree {
@@ -54,29 +58,41 @@ impl Tree {
     }
 }
 
-/// Something in a data directory that is worth telling, and hinders nothing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
-    /// Which file or directory.
-    pub path: PathBuf,
-    /// What about it.
-    pub text: String,
-}
-
 /// A tree, and the states of the directories that it was made from.
 #[derive(Debug)]
 struct Listed {
     tree: Arc<Tree>,
-    states: Vec<Option<(FileId, SystemTime)>>,
+    states: Vec<(PathBuf, Option<(FileId, SystemTime)>)>,
     at: Instant,
     settled: bool,
 }
 
-/// A partition directory found in a data directory.
+/// A partition directory found in a data directory or a tiered store.
 struct Candidate {
-    dir: PartitionDir,
+    partition: TopicPartition,
+    label: String,
+    /// What sets it apart from another one of its label.
+    id: Option<String>,
     path: PathBuf,
     bounds: Bounds,
+}
+
+impl Candidate {
+    fn of_broker(dir: PartitionDir, path: &Path, bounds: &Bounds) -> Self {
+        let label = label_of(&dir);
+        // The checkpoints speak of the partition itself, not of its leftovers.
+        let (id, bounds) = match dir.kind {
+            Kind::Current => (None, bounds.clone()),
+            Kind::Delete { id } | Kind::Future { id } | Kind::Stray { id } => (Some(id), Bounds::default()),
+        };
+        Self { partition: dir.partition, label, id, path: path.to_owned(), bounds }
+    }
+
+    fn of_store(found: TieredPartition) -> Self {
+        let TieredPartition { partition, topic_id, path } = found;
+        let (label, id) = (partition.partition.to_string(), Some(topic_id.to_string()));
+        Self { partition, label, id, path, bounds: Bounds::default() }
+    }
 }
 
 /// Gives up what is held of partitions that are there no more.
@@ -114,6 +130,16 @@ impl Source {
         Ok(Self { spec: spec.to_owned(), roots, pool, options, listed: RwLock::new(None) })
     }
 
+    /// Its open and unpacked files.
+    pub const fn pool(&self) -> &Arc<FilePool> {
+        &self.pool
+    }
+
+    /// Unpacks compressed segments in this room from now on, not in the system's directory for temporary files.
+    pub fn unpack_in(&self, room: Room) {
+        self.pool.unpacked.move_to(room);
+    }
+
     /// The directories and files that SOURCE named.
     pub fn paths(&self) -> Vec<&Path> {
         self.roots.iter().map(Root::path).collect()
@@ -125,21 +151,43 @@ impl Source {
         self.roots.iter().map(|root| real(root.path())).collect()
     }
 
+    /// Those of them that are data directories.
+    pub fn data_directories(&self) -> impl Iterator<Item = &Path> {
+        self.roots.iter().filter_map(|root| match root {
+            Root::DataDirectory { path, .. } => Some(path.as_path()),
+            Root::Single(_) => None,
+        })
+    }
+
+    /// How much memory one batch may cost.
+    pub const fn limits(&self) -> Limits {
+        self.options.limits
+    }
+
     /// The topics and partitions as they are now.
     pub fn tree(&self) -> Arc<Tree> {
-        let states: Vec<_> = self.roots.iter().map(Root::state).collect();
         let listed = self.listed.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(listed) = &*listed {
             let fresh = listed.settled || listed.at.elapsed() < TIME_GRAIN;
-            if fresh && listed.states == states {
+            if fresh && listed.states.iter().all(|(path, state)| state_of(path) == *state) {
                 return listed.tree.clone();
             }
         }
         let old = listed.as_ref().map(|listed| listed.tree.clone());
         drop(listed);
-        let settled =
-            states.iter().flatten().all(|(_, time)| time.elapsed().is_ok_and(|age| age > TIME_GRAIN));
+        let mut states: Vec<_> =
+            self.roots.iter().map(|root| (root.path().to_owned(), state_of(root.path()))).collect();
         let tree = Arc::new(self.list(old.as_deref()));
+        // The topics of a tiered store are directories of their own.
+        let parents: HashSet<&Path> =
+            tree.topics.values().flatten().filter_map(|partition| partition.origin.path().parent()).collect();
+        for parent in parents.into_iter().filter(|parent| tiered::partitions(parent).is_some()) {
+            states.push((parent.to_owned(), state_of(parent)));
+        }
+        let is_settled = |state: &Option<(FileId, SystemTime)>| {
+            state.is_none_or(|(_, time)| time.elapsed().is_ok_and(|age| age > TIME_GRAIN))
+        };
+        let settled = states.iter().all(|(_, state)| is_settled(state));
         retire_gone(old.as_deref(), &tree);
         *self.listed.write().unwrap_or_else(PoisonError::into_inner) =
             Some(Listed { tree: tree.clone(), states, at: Instant::now(), settled });
@@ -176,7 +224,7 @@ impl Source {
             let partition = match same {
                 Some(same) => Arc::clone(same),
                 None => Arc::new(Partition::new(
-                    candidate.dir.partition.clone(),
+                    candidate.partition.clone(),
                     label,
                     Origin::Directory(candidate.path),
                     candidate.bounds,
@@ -184,7 +232,7 @@ impl Source {
                     self.options.limits,
                 )),
             };
-            tree.topics.entry(candidate.dir.partition.topic).or_default().push(partition);
+            tree.topics.entry(candidate.partition.topic).or_default().push(partition);
         }
         for partitions in tree.topics.values_mut() {
             partitions.sort_by(|a, b| (a.name.partition, &a.label).cmp(&(b.name.partition, &b.label)));
@@ -197,12 +245,17 @@ impl Source {
         path: &Path,
         bounds: &Bounds,
         found: &mut Vec<Candidate>,
-        notes: &mut Vec<Note>,
+        notes: &mut Vec<Problem>,
     ) {
+        let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if let Some(partitions) = tiered::partitions(&real) {
+            return found.extend(partitions.into_iter().map(Candidate::of_store));
+        }
         let entries = match std::fs::read_dir(path) {
             Ok(entries) => entries,
             Err(error) => {
-                notes.push(Note { path: path.to_owned(), text: format!("can't be listed: {error}") });
+                let cause = format!("can't be listed: {error}");
+                notes.push(Problem::of_file(path, ProblemKind::Unreadable, cause));
                 return;
             }
         };
@@ -210,76 +263,67 @@ impl Source {
         names.sort();
         for name in names {
             let path = path.join(&name);
-            match self.classify(&path) {
-                Ok(None) => {}
-                Ok(Some(dir)) => {
-                    // The checkpoints speak of the partition itself, not of its leftovers.
-                    let bounds = if dir.kind == Kind::Current { bounds.clone() } else { Bounds::default() };
-                    found.push(Candidate { dir, path, bounds });
-                }
-                Err(text) => notes.push(Note { path, text }),
-            }
-        }
-        for file in [&bounds.log_start, &bounds.high_watermark].into_iter().flatten() {
-            if let Some(text) = file.problem() {
-                notes.push(Note { path: file.path.clone(), text });
+            match self.classify(&path, bounds) {
+                Ok(candidates) => found.extend(candidates),
+                Err((kind, cause)) => notes.push(Problem::of_file(&path, kind, cause)),
             }
         }
     }
 
-    /// Whether `path` is a partition directory; `None` for files, which are no business
+    /// The partition that `path` is, or those of a tiered store that it holds; none for files, which are no business
     /// of ours here; an error text for what is odd.
-    fn classify(&self, path: &Path) -> Result<Option<PartitionDir>, String> {
-        let meta = std::fs::symlink_metadata(path).map_err(|error| error.to_string())?;
+    fn classify(&self, path: &Path, bounds: &Bounds) -> Result<Vec<Candidate>, (ProblemKind, String)> {
+        let unreadable =
+            |error: &std::io::Error| (ProblemKind::Unreadable, format!("can't be listed: {error}"));
+        let foreign = |text: &str| (ProblemKind::Foreign, text.to_owned());
+        let meta = std::fs::symlink_metadata(path).map_err(|error| unreadable(&error))?;
         let is_link = meta.is_symlink();
         let is_dir =
             if is_link { std::fs::metadata(path).is_ok_and(|meta| meta.is_dir()) } else { meta.is_dir() };
         if !is_dir {
             return if meta.is_file() {
-                Ok(None)
+                Ok(Vec::new())
             } else {
-                Err("neither a directory nor a file: ignored".to_owned())
+                Err(foreign("neither a directory nor a file: ignored"))
             };
         }
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if name == names::REMOTE_INDEX_CACHE {
-            return Ok(None);
+            return Ok(Vec::new());
         }
-        let Some(dir) = PartitionDir::parse(name) else {
-            return Err(
-                "not a partition directory (TOPIC-N): ignored; a broker would refuse to start".to_owned()
-            );
+        let candidates = match PartitionDir::parse(name) {
+            Some(dir) => Some(vec![Candidate::of_broker(dir, path, bounds)]),
+            None => tiered::partitions(path)
+                .map(|found| found.into_iter().map(Candidate::of_store).collect::<Vec<_>>()),
         };
+        let candidates = candidates.ok_or_else(|| {
+            foreign("not a partition directory (TOPIC-N): ignored; a broker would refuse to start")
+        })?;
         if is_link && !self.options.follow_symlinks {
-            return Err("a symbolic link: ignored without follow_symlinks".to_owned());
+            return Err(foreign("a symbolic link: ignored without follow_symlinks"));
         }
         if let Err(error) = std::fs::read_dir(path) {
-            return Err(format!("can't be listed: {error}"));
+            return Err(unreadable(&error));
         }
-        Ok(Some(dir))
+        Ok(candidates)
     }
 }
 
 /// Clusters that the data directories say they belong to; more than one is worth a warning.
-fn note_cluster_ids(roots: &[Root], notes: &mut Vec<Note>) {
+fn note_cluster_ids(roots: &[Root], notes: &mut Vec<Problem>) {
     let mut first: Option<(String, PathBuf)> = None;
     for root in roots {
         let Root::DataDirectory { path, .. } = root else { continue };
         let path = path.join(names::META_PROPERTIES);
         let Ok(bytes) = files::read_small(&path, MAX_PROPERTIES_BYTES) else { continue };
-        let id = match Properties::parse(&bytes) {
-            Ok(properties) => properties.get("cluster.id").map(str::to_owned),
-            Err(error) => {
-                notes.push(Note { path, text: error.to_string() });
-                continue;
-            }
-        };
+        // What is wrong with the file itself, `verify` tells.
+        let id = Properties::parse(&bytes).ok().and_then(|meta| meta.get("cluster.id").map(str::to_owned));
         match (&first, id) {
             (None, Some(id)) => first = Some((id, path)),
             (Some((one, at)), Some(id)) if *one != id => {
-                let text =
+                let cause =
                     format!("cluster.id is {id}, that of {} is {one}: two clusters' data", at.display());
-                notes.push(Note { path, text });
+                notes.push(Problem::of_file(&path, ProblemKind::Cluster, cause));
             }
             _ => {}
         }
@@ -289,12 +333,12 @@ fn note_cluster_ids(roots: &[Root], notes: &mut Vec<Note>) {
 /// A label that no other partition of the topic has: a second leftover gets its id's first characters, the same
 /// partition in another data directory `.source-2`.
 fn free_label(candidate: &Candidate, used: &mut HashSet<(String, String)>) -> String {
-    let topic = &candidate.dir.partition.topic;
-    let plain = label_of(&candidate.dir);
+    let topic = &candidate.partition.topic;
+    let plain = candidate.label.clone();
     if used.insert((topic.clone(), plain.clone())) {
         return plain;
     }
-    if let Kind::Delete { id } | Kind::Future { id } | Kind::Stray { id } = &candidate.dir.kind {
+    if let Some(id) = &candidate.id {
         let label = format!("{plain}-{}", id.chars().take(8).collect::<String>());
         if used.insert((topic.clone(), label.clone())) {
             return label;

@@ -9,6 +9,7 @@ use crate::log::LogError;
 use crate::log::files;
 use crate::log::partition::Origin;
 use crate::log::scan::Tail;
+use crate::log::tiered;
 use crate::units::Offset;
 use crate::view::env::Env;
 use crate::view::format::Format;
@@ -106,7 +107,7 @@ fn collect(view: &PartitionView, committed: bool) -> Result<Info, LogError> {
     let counted = view.with_env(committed, |env| count(view, env))?;
     let mut bytes = 0;
     for segment in segments.iter() {
-        bytes += segment.open()?.1;
+        bytes += segment.stored_len()?;
     }
     let tail = match segments.last() {
         Some(active) => tail_name(&active.end()?.tail),
@@ -162,7 +163,8 @@ fn count(view: &PartitionView, env: &Env<'_>) -> Result<Counted, LogError> {
     Ok(counted)
 }
 
-const fn tail_name(tail: &Tail) -> &'static str {
+/// The word for how a segment ends.
+pub(super) const fn tail_name(tail: &Tail) -> &'static str {
     match tail {
         Tail::Clean => "clean",
         Tail::Torn(_) => "torn",
@@ -171,9 +173,12 @@ const fn tail_name(tail: &Tail) -> &'static str {
     }
 }
 
-/// The topic's id from `partition.metadata` (KIP-516), if that is there and right.
+/// The topic's id from the names of a tiered store, or from `partition.metadata` (KIP-516), if that is there and right.
 fn topic_id(origin: &Origin) -> Option<String> {
     let Origin::Directory(directory) = origin else { return None };
+    if let Some(tiered) = tiered::of_directory(directory) {
+        return Some(tiered.topic_id.to_string());
+    }
     let bytes = files::read_small(&directory.join(names::PARTITION_METADATA), 4096).ok()?;
     partition_metadata::parse(&bytes).ok().map(|id| id.to_string())
 }

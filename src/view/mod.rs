@@ -15,13 +15,16 @@
 //! | [`partition_view`] | one partition: its runs, records by offset, counting from the end |
 //! | [`problems`] | damage that was met |
 //! | [`info`] | the summary of a partition |
+//! | [`manifest`] | the summary of each file of a source |
 
+pub mod dump;
 pub mod env;
 pub mod format;
 mod frontier;
 pub mod info;
 pub mod jsonl;
 pub mod layout;
+pub mod manifest;
 pub mod partition_view;
 pub mod problems;
 pub mod reading;

@@ -1,62 +1,18 @@
 //! Damage that was met while reading a partition, each place once.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use crate::format::batch::BatchError;
+use crate::log::files::is_young;
+use crate::log::problem::{Kind, Problem};
 use crate::log::scan::{Damage, Fault, Tail};
 use crate::log::segment::Segment;
 use crate::units::{Offset, Position};
 
 /// Problems kept for one partition; more are counted.
 const MAX_KEPT: usize = 10_000;
-
-/// Damage at one place of one file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// How many bytes are affected.
-    pub len: u64,
-    /// The offset that was expected there.
-    pub expected: Offset,
-    /// What kind of damage it is.
-    pub kind: Kind,
-    /// The cause, with expected and found values.
-    pub cause: String,
-}
-
-/// Whether a file was written to so recently that its last batch may still be on its way.
-fn is_young(path: &Path) -> bool {
-    const WRITE_TIME: Duration = Duration::from_secs(10);
-    let modified = std::fs::metadata(path).and_then(|meta| meta.modified());
-    modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age < WRITE_TIME))
-}
-
-/// The kinds of damage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Bytes that are no sound batch.
-    Damaged,
-    /// A sealed segment ends within a batch.
-    TornTail,
-    /// Zeros behind the last batch: preallocated, or lost at a power failure. No damage.
-    ZeroTail,
-    /// The checksum is right, the records are not readable.
-    BadRecords,
-}
-
-impl Kind {
-    /// The word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Damaged => "damaged",
-            Self::TornTail => "torn-tail",
-            Self::ZeroTail => "zero-tail",
-            Self::BadRecords => "bad-records",
-        }
-    }
-}
 
 /// The problems of one partition.
 #[derive(Debug, Default)]
@@ -74,7 +30,7 @@ struct Found {
 impl Problems {
     /// Notes bytes between batches that are no batch.
     pub fn note_damage(&self, segment: &Segment, damage: &Damage) {
-        self.note(&segment.path, damage, Kind::Damaged);
+        self.note(&Problem::of_damage(&segment.path, damage, Kind::of_fault(&damage.fault)));
     }
 
     /// Notes how a segment ends; a clean end, or one that a broker may still be writing, is nothing to note.
@@ -82,14 +38,15 @@ impl Problems {
         let kind = match tail {
             Tail::Clean => return,
             Tail::Torn(_) => Kind::TornTail,
-            Tail::Zero(_) => Kind::ZeroTail,
-            Tail::Bad(_) => Kind::Damaged,
+            Tail::Zero(_) if segment.is_active() => Kind::ZeroTail,
+            Tail::Zero(_) => Kind::Zeros,
+            Tail::Bad(damage) => Kind::of_fault(&damage.fault),
         };
         if segment.is_active() && is_young(&segment.path) {
             return;
         }
         if let Some(damage) = tail.damage() {
-            self.note(&segment.path, damage, kind);
+            self.note(&Problem::of_damage(&segment.path, damage, kind));
         }
     }
 
@@ -113,44 +70,37 @@ impl Problems {
         expected: Offset,
         error: BatchError,
     ) {
+        let kind = Kind::of_records(&error);
         let damage = Damage { position, len, expected, fault: Fault::Batch(error) };
-        self.note(&segment.path, &damage, Kind::BadRecords);
+        self.note(&Problem::of_damage(&segment.path, &damage, kind));
     }
 
-    fn note(&self, path: &Path, damage: &Damage, kind: Kind) {
-        let problem =
-            Problem { len: damage.len, expected: damage.expected, kind, cause: damage.fault.to_string() };
+    fn note(&self, problem: &Problem) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (path.to_owned(), damage.position);
+        let key = (problem.file.clone(), problem.position);
         if found.kept.len() >= MAX_KEPT && !found.kept.contains_key(&key) {
             found.left_out += 1;
             return;
         }
         let known = found.kept.insert(key, problem.clone());
-        if known.as_ref() != Some(&problem) {
+        if known.as_ref() != Some(problem) {
             tracing::warn!(
-                file = %path.display(), position = %damage.position, len = damage.len,
-                kind = kind.name(), cause = problem.cause, "damage in the source"
+                file = %problem.file.display(), position = %problem.position, len = problem.len,
+                kind = problem.kind.name(), cause = problem.cause, "damage in the source"
             );
         }
     }
 
-    /// One line each: file, position, length, expected offset, kind and cause, with tabs between.
-    pub fn render(&self) -> Vec<u8> {
+    /// What was met so far, in the order of files and positions.
+    pub fn met(&self) -> Vec<Problem> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut out = Vec::new();
-        for ((path, position), problem) in &found.kept {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let Problem { len, expected, kind, cause } = problem;
-            let line = format!(
-                "{name}\tposition {position}\tlength {len}\toffset {expected}\t{}\t{cause}\n",
-                kind.name()
-            );
-            out.extend_from_slice(line.as_bytes());
+        let mut met: Vec<_> = found.kept.values().cloned().collect();
+        if found.left_out > 0
+            && let Some(last) = met.last()
+        {
+            let cause = format!("and {} more places", found.left_out);
+            met.push(Problem::of_file(&last.file.clone(), Kind::More, cause));
         }
-        if found.left_out > 0 {
-            out.extend_from_slice(format!("... and {} more\n", found.left_out).as_bytes());
-        }
-        out
+        met
     }
 }

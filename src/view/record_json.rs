@@ -10,13 +10,13 @@ use crate::units::TopicPartition;
 use crate::view::partition_view::RecordPlace;
 
 /// Text, or base64 of what is not UTF-8.
-enum Bytes<'a> {
+pub(super) enum Bytes<'a> {
     Text(&'a str),
     Binary(&'a [u8]),
 }
 
 impl<'a> Bytes<'a> {
-    fn new(bytes: &'a [u8]) -> Self {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
         std::str::from_utf8(bytes).map_or(Self::Binary(bytes), Self::Text)
     }
 }
@@ -151,7 +151,7 @@ pub fn iso(ms: i64) -> Option<String> {
 }
 
 /// Escapes DEL and U+0080 to U+009F, which the JSON library leaves as they are and terminals obey.
-fn escape_controls(json: &mut Vec<u8>) {
+pub(super) fn escape_controls(json: &mut Vec<u8>) {
     if !json.iter().any(|byte| matches!(byte, 0x7f | 0xc2)) {
         return;
     }

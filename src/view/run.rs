@@ -95,7 +95,9 @@ impl Run {
 
     /// Takes over what was saved for this segment, if it fits the file as it is.
     pub fn load(&self, env: &Env<'_>) {
-        let Some(sidecars) = &env.shared.sidecars else { return };
+        let Some(sidecars) = env.shared.sidecars.as_ref().filter(|_| !self.segment.is_packed()) else {
+            return;
+        };
         let Ok((file, len)) = self.segment.open() else { return };
         let Some(payload) = sidecars.load(&file, &self.kind(env)) else { return };
         let fingerprint = |format| env.renderer.fingerprint(format);
@@ -150,8 +152,11 @@ impl Run {
         self.segment.open().is_ok_and(|(_, len)| self.is_met(env, format, Goal::End, len))
     }
 
-    /// Source bytes that measuring to the end would read.
+    /// Source bytes that measuring to the end would read; unpacking costs more than any number of them.
     pub fn unmeasured(&self, env: &Env<'_>, format: Format) -> u64 {
+        if !self.segment.is_at_hand() {
+            return u64::MAX;
+        }
         let Ok((_, len)) = self.segment.open() else { return 0 };
         if self.is_met(env, format, Goal::End, len) {
             return 0;
@@ -211,6 +216,9 @@ impl Run {
     pub fn cost(&self, env: &Env<'_>, format: Format, goal: Goal) -> u64 {
         /// An index entry is at most this far from its neighbour, by default and more.
         const INDEX_GRAIN: u64 = 64 * 1024;
+        if !self.segment.is_at_hand() {
+            return u64::MAX;
+        }
         let Ok((_, len)) = self.segment.open() else { return 0 };
         if self.is_met(env, format, goal, len) {
             return 0;
@@ -346,7 +354,8 @@ impl Run {
         /// Smaller ones are measured at once anyway.
         const WORTH_SAVING: u64 = 1024 * 1024;
         let Some(sidecars) = &env.shared.sidecars else { return };
-        if !self.is_whole() {
+        // What a compressed segment unpacks to is another file each time.
+        if !self.is_whole() || self.segment.is_packed() {
             return;
         }
         let Ok((file, len)) = self.segment.open() else { return };

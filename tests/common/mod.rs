@@ -10,6 +10,7 @@
 )]
 
 pub mod batches;
+pub mod dumped;
 pub mod fixtures;
 pub mod growing;
 pub mod kafka;

@@ -1,0 +1,128 @@
+//! `topicfs manifest`
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::FOUND_WRONG;
+use super::args::{ManifestArgs, ManifestFormat};
+use super::mount::default_cache_dir;
+use crate::config::Caller;
+use crate::format::batch::Limits;
+use crate::log::manifest::{self, Entry, Item, Links};
+use crate::log::unpacked::UnpackedFiles;
+use crate::view::manifest::Form;
+
+/// Lines that may wait to be printed before a thread waits too.
+const WAITING: usize = 64;
+
+/// A file's line.
+struct Line {
+    bytes: Vec<u8>,
+    complaint: Option<String>,
+    is_sound: bool,
+}
+
+/// Prints what every file of the sources is, in a fixed order, as all processors read them.
+///
+/// # Errors
+/// When it could not run; the text says what would work.
+pub fn run(args: &ManifestArgs) -> anyhow::Result<ExitCode> {
+    let mut options = args.options.load(Caller::Person)?.options;
+    options.cache_dir = options.cache_dir.or_else(default_cache_dir);
+    let unpacked = UnpackedFiles::new(options.unpack_room());
+    let limits =
+        Limits { max_batch_bytes: options.max_batch_bytes, max_decoded_bytes: options.max_decoded_bytes };
+    let links = if options.follow_symlinks { Links::Followed } else { Links::Listed };
+    let mut items = Vec::new();
+    for source in &args.sources {
+        items.extend(manifest::paths(source)?.iter().flat_map(|path| manifest::list(path, links)));
+    }
+    let bar = progress_bar(items.iter().map(|item| item.len).sum());
+    let form = form_of(args.format);
+    let mut out = io::stdout().lock();
+    let mut code = ExitCode::SUCCESS;
+    let examine = |item: &Item| manifest::examine(item, limits, &unpacked, &|bytes| bar.inc(bytes));
+    let printed = out.write_all(form.head().as_bytes()).and_then(|()| {
+        in_order(
+            &items,
+            |item| line(form, &examine(item)),
+            |line| {
+                if let Some(complaint) = &line.complaint {
+                    bar.suspend(|| eprintln!("topicfs: {complaint}"));
+                }
+                if !line.is_sound {
+                    code = ExitCode::from(FOUND_WRONG);
+                }
+                out.write_all(&line.bytes)
+            },
+        )
+    });
+    bar.finish_and_clear();
+    printed.and_then(|()| out.flush()).context("standard output")?;
+    Ok(code)
+}
+
+fn line(form: Form, entry: &Entry) -> Line {
+    let mut bytes = Vec::new();
+    form.render(entry, &mut bytes);
+    let complaint = entry.error.as_ref().map(|error| format!("{}: {error}", entry.path.display()));
+    Line { bytes, complaint, is_sound: entry.is_sound() }
+}
+
+const fn form_of(format: ManifestFormat) -> Form {
+    match format {
+        ManifestFormat::Text => Form::Text,
+        ManifestFormat::Json => Form::Json,
+        ManifestFormat::Sha256sum => Form::Sha256sum,
+    }
+}
+
+fn progress_bar(bytes: u64) -> ProgressBar {
+    let bar = if io::stderr().is_terminal() { ProgressBar::new(bytes) } else { ProgressBar::hidden() };
+    let style = "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+    bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}
+
+/// Makes the lines of all items side by side, and calls `print` with them in the order of the items.
+fn in_order(
+    items: &[Item],
+    make: impl Fn(&Item) -> Line + Sync,
+    mut print: impl FnMut(&Line) -> io::Result<()>,
+) -> io::Result<()> {
+    let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        let (send, receive) = mpsc::sync_channel(WAITING);
+        for _ in 0..threads.min(items.len()) {
+            let (send, next, make) = (send.clone(), &next, &make);
+            scope.spawn(move || {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(number) else { return };
+                    // Nobody receives when printing has failed.
+                    if send.send((number, make(item))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(send);
+        let mut waiting = BTreeMap::new();
+        let mut expected = 0;
+        for (number, line) in receive {
+            waiting.insert(number, line);
+            while let Some(line) = waiting.remove(&expected) {
+                print(&line)?;
+                expected += 1;
+            }
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,67 @@
+//! The files of a segment that are compared with each other: those with one name up to the first dot.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::log::files;
+
+/// The largest index that is read; Kafka's are 10 MiB unless told otherwise.
+pub const MAX_INDEX_BYTES: u64 = 256 * 1024 * 1024;
+
+/// What lies beside an index.
+#[derive(Debug, Clone, Default)]
+pub struct Beside {
+    /// The log, and its length.
+    pub log: Option<(Arc<File>, u64)>,
+    /// The bytes of the offset index.
+    pub index: Option<Vec<u8>>,
+}
+
+impl Beside {
+    /// Opens what lies beside the index at `path`: of a `.index.deleted` the `.log.deleted`, and so on.
+    ///
+    /// # Errors
+    /// The system's; a file that isn't there is none.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let log = absent_is_none(files::open(&real(&sibling(path, "log"))))?;
+        let log = log.map(|file| file.metadata().map(|meta| (Arc::new(file), meta.len()))).transpose()?;
+        let index = absent_is_none(files::read_small(&real(&sibling(path, "index")), MAX_INDEX_BYTES))?;
+        Ok(Self { log, index })
+    }
+}
+
+/// The path behind symbolic links, or `path` when there are none.
+pub fn real(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// The path of the segment's file of another type in the same state.
+pub fn sibling(path: &Path, file_type: &str) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let stem = name.split('.').next().unwrap_or_default();
+    let state = [".deleted", ".swap", ".cleaned"].into_iter().find(|state| name.ends_with(state));
+    path.with_file_name(format!("{stem}.{file_type}{}", state.unwrap_or_default()))
+}
+
+fn absent_is_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn siblings_have_the_same_state() {
+        let sibling = |name, of| sibling(Path::new(name), of).display().to_string();
+        assert_eq!(sibling("a/0001.timeindex", "log"), "a/0001.log");
+        assert_eq!(sibling("0001.index.deleted", "log"), "0001.log.deleted");
+        assert_eq!(sibling("0001-id.timeindex", "index"), "0001-id.index");
+    }
+}

@@ -1,0 +1,171 @@
+//! The indexes of one segment: read before its log, told about after it.
+
+use crate::format::index::{AbortedTxn, StoredOffsetEntry, StoredTimeEntry};
+use crate::format::names::FileType;
+use crate::log::problem::{Kind, Problem};
+use crate::log::segment::Segment;
+use crate::log::verify::found::Found;
+use crate::log::verify::index_file::{IndexFile, beside, wrong_txn};
+use crate::log::verify::offset_index::OffsetIndexCheck;
+use crate::log::verify::time_index::TimeIndexCheck;
+use crate::log::verify::txn_index::{self, WrongTxn};
+use crate::units::{Offset, Position};
+
+/// The indexes that a segment has.
+pub(super) struct Indexes {
+    offsets: Option<IndexFile>,
+    times: Option<IndexFile>,
+    transactions: Option<IndexFile>,
+}
+
+/// A log after it was read.
+pub(super) struct LogSeen<'a> {
+    pub(super) segment: &'a Segment,
+    pub(super) len: u64,
+    /// The offset after its last batch.
+    pub(super) next: Offset,
+    pub(super) ends_clean: bool,
+    pub(super) has_timestamps: bool,
+    /// Whether segments of the partition have time indexes at all.
+    pub(super) has_time_indexes: bool,
+}
+
+impl LogSeen<'_> {
+    fn is_sealed(&self) -> bool {
+        !self.segment.is_active()
+    }
+}
+
+impl Indexes {
+    pub(super) fn read(segment: &Segment, found: &mut Found) -> Self {
+        let mut read = |file_type| {
+            IndexFile::read(&beside(&segment.path, file_type), file_type).unwrap_or_else(|problem| {
+                found.add(problem);
+                None
+            })
+        };
+        Self {
+            offsets: read(FileType::OffsetIndex),
+            times: read(FileType::TimeIndex),
+            transactions: read(FileType::TxnIndex),
+        }
+    }
+
+    /// Entries of the offset index.
+    pub(super) fn offsets(&self, base: Offset) -> &[StoredOffsetEntry] {
+        self.offsets.as_ref().map_or(&[], |index| index.offsets(base))
+    }
+
+    /// Entries of the time index.
+    pub(super) fn times(&self, base: Offset) -> &[StoredTimeEntry] {
+        self.times.as_ref().map_or(&[], |index| index.times(base))
+    }
+
+    /// Entries of the transaction index.
+    pub(super) fn transactions(&self) -> Vec<AbortedTxn> {
+        self.transactions.iter().flat_map(|index| index.transactions().entries()).collect()
+    }
+
+    /// Tells about the offset index; whether it shows that the log was longer once.
+    pub(super) fn tell_offsets(
+        &self,
+        log: &LogSeen<'_>,
+        check: OffsetIndexCheck<'_>,
+        found: &mut Found,
+    ) -> bool {
+        let Some(index) = &self.offsets else { return false };
+        found.extend(index.part_of_entry(Kind::Index));
+        let (used, unused) = (index.used(), index.unused());
+        if log.is_sealed() && used == 0 && unused > 1 {
+            let cause =
+                format!("all {unused} entries are zeros: each look-up reads the segment from its start");
+            found.add(index.entries(Kind::Index, 0, unused - 1, cause));
+        } else if log.is_sealed() && used > 0 && unused > 0 {
+            let cause = format!("{unused} unused entries; a broker cuts them off when it seals a segment");
+            found.add(index.entries(Kind::Preallocated, used, used + unused - 1, cause));
+        }
+        let verdict = check.finish(log.len, log.next);
+        found.extend(index.wrong(Kind::Index, verdict.wrong));
+        let Some((position, offset)) = verdict.beyond else { return false };
+        if log.ends_clean {
+            let next = log.next;
+            let cause = format!(
+                "the log ends before offset {next}, its index knows of {offset} at position {position}"
+            );
+            let problem = Problem::of_file(&log.segment.path, Kind::LostEnd, cause);
+            found.add(problem.at(Position(log.len), 0).about(next));
+        }
+        true
+    }
+
+    /// Tells about the time index.
+    pub(super) fn tell_times(&self, log: &LogSeen<'_>, check: TimeIndexCheck<'_>, found: &mut Found) {
+        let Some(index) = &self.times else { return };
+        found.extend(index.part_of_entry(Kind::TimeIndex));
+        let (used, unused) = (index.used(), index.unused());
+        if log.is_sealed() && unused > 0 {
+            let cause = format!(
+                "{unused} entries are zeros: the last one stands for the segment's largest timestamp, \
+                 so look-ups by time pass over it and retention takes it for old"
+            );
+            found.add(index.entries(Kind::TimeIndex, used, used + unused - 1, cause));
+        } else if log.is_sealed()
+            && let Some((last, largest)) = check.falls_short()
+        {
+            let cause = format!(
+                "its last timestamp is {last}, the segment's largest is {largest}: \
+                 look-ups between the two pass over it"
+            );
+            found.add(index.entries(Kind::TimeIndex, used - 1, used - 1, cause));
+        }
+        found.extend(index.wrong(Kind::TimeIndex, check.finish()));
+    }
+
+    /// Tells about the transaction index, and what is missing in it; it need not be there.
+    pub(super) fn tell_transactions(&self, log: &LogSeen<'_>, wrong: Vec<WrongTxn>, found: &mut Found) {
+        let Some(index) = &self.transactions else {
+            let path = beside(&log.segment.path, FileType::TxnIndex);
+            found.extend(wrong.into_iter().map(|wrong| wrong_txn(&path, 0, wrong)));
+            return;
+        };
+        found.extend(index.part_of_entry(Kind::TxnIndex));
+        if index.unused() > 0 {
+            let (used, unused) = (index.used(), index.unused());
+            let cause = format!("{unused} entries are zeros");
+            found.add(index.entries(Kind::TxnIndex, used, used + unused - 1, cause));
+        }
+        found.extend(index.wrong_txns(txn_index::judge_alone(log.segment.base, &self.transactions())));
+        found.extend(index.wrong_txns(wrong));
+    }
+
+    /// Tells about indexes that are not there, or have nothing in them.
+    pub(super) fn tell_missing(&self, log: &LogSeen<'_>, found: &mut Found) {
+        let mut tell = |file_type, cause| {
+            found.add(Problem::of_file(&beside(&log.segment.path, file_type), Kind::Missing, cause));
+        };
+        // Both get their entries at the same time, but for the time index's last one.
+        let has_times = self.times.as_ref().is_some_and(|times| times.used() > 1);
+        match &self.offsets {
+            None if log.len > 0 => {
+                let cause = "there is no such file; a broker that starts makes it from the log";
+                tell(FileType::OffsetIndex, cause);
+            }
+            Some(index) if index.is_empty() && has_times && log.is_sealed() => {
+                let cause =
+                    "it is empty, the time index is not: each look-up reads the segment from its start";
+                tell(FileType::OffsetIndex, cause);
+            }
+            _ => {}
+        }
+        match &self.times {
+            None if log.has_timestamps && log.has_time_indexes => {
+                tell(FileType::TimeIndex, "there is no such file; a broker that starts makes an empty one");
+            }
+            Some(index) if index.is_empty() && log.has_timestamps && log.is_sealed() => {
+                let cause = "it is empty: a broker takes the time of the file for that of its last record";
+                tell(FileType::TimeIndex, cause);
+            }
+            _ => {}
+        }
+    }
+}
