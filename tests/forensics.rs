@@ -13,11 +13,11 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use common::fixtures;
+use common::fixtures::{self, DamageCase, Reading};
 use common::mounted::{self, Mounted, topicfs};
 use common::shown;
 use topicfs::fs::Fs;
-use topicfs::fs::options::Options;
+use topicfs::fs::options::{From, OnDamage, Options};
 
 const FIRST: &str = "00000000000000000000.log";
 const SECOND: &str = "00000000000000000025.log";
@@ -266,9 +266,10 @@ fn a_plain_segment_wins_over_a_compressed_one() {
     assert_eq!(offsets(&fs, "seg-size/0/log.jsonl"), (0..80).collect::<Vec<_>>());
     assert_eq!(
         text(&fs, "seg-size/0/problems"),
-        "00000000000000000025.log.gz\tnot shown: the segment is here uncompressed\n"
+        "00000000000000000025.log.gz\tposition 0\tlength 11\toffset -\tcopy\tnot shown: the segment is here uncompressed\n"
     );
-    assert!(text(&fs, ".topicfs/problems").contains("00000000000000000025.log.gz\tnot shown"));
+    let all = text(&fs, ".topicfs/problems");
+    assert!(all.contains(&format!("{}\tposition 0\tlength 11\t", packed.display())), "{all}");
 }
 
 #[test]
@@ -342,4 +343,195 @@ fn a_mount_of_compressed_segments() {
     let mut read = Vec::new();
     std::io::Read::read_to_end(&mut held, &mut read).unwrap();
     assert_eq!(shown::records(&read).len(), 24);
+}
+
+/// Cases with damage between sound batches of a log, and the offsets that it took.
+fn damaged_in_the_middle() -> Vec<(DamageCase, i64, i64)> {
+    let mut cases = Vec::new();
+    for case in fixtures::damage_cases() {
+        let is_log = case.expect.file.as_deref().is_some_and(|file| file.ends_with(".log"));
+        let (Some(batch), None) = (case.expect.batch.clone(), &case.expect.readable) else { continue };
+        if is_log && !case.expect.sound_after.is_empty() {
+            let lost = (batch.base_offset, batch.last_offset);
+            cases.push((case, lost.0, lost.1));
+        }
+    }
+    cases
+}
+
+#[test]
+fn on_damage_error_fails_at_the_damage_everywhere() {
+    let mut checked = 0;
+    for (case, first, last) in damaged_in_the_middle() {
+        let source = case.data().to_str().unwrap().to_owned();
+        let skipping = shown::open(&source, Options::default());
+        let failing = shown::open(&source, Options { on_damage: OnDamage::Error, ..Options::default() });
+        let topic = format!("{}/0", case.expect.topic.strip_suffix("-0").unwrap());
+        let shown: Vec<i64> = offsets(&skipping, &format!("{topic}/log.jsonl"));
+        if shown.contains(&first) || text(&skipping, &format!("{topic}/problems")).is_empty() {
+            println!("{}: the records are there all the same, or a gap like compaction's", case.name);
+            continue;
+        }
+        let segment =
+            ["00000000000000000049", "00000000000000000026", "00000000000000000025", "00000000000000000000"]
+                .into_iter()
+                .find(|base| case.expect.file.as_deref().unwrap().contains(base))
+                .unwrap();
+        let (before, behind) = (first - 1, shown.iter().copied().find(|offset| *offset > last).unwrap());
+        let range = |from: i64, to: i64, format: &str| format!("{topic}/by-offset/{from}..{to}{format}");
+        let failing_paths = [
+            format!("{topic}/log"),
+            format!("{topic}/log.txt"),
+            format!("{topic}/log.jsonl"),
+            format!("{topic}/log.tsv"),
+            format!("{topic}/log.log"),
+            format!("{topic}/tail"),
+            format!("{topic}/tail.jsonl"),
+            format!("{topic}/by-segment/{segment}"),
+            format!("{topic}/by-segment/{segment}.tsv"),
+            range(0, 80, ".jsonl"),
+            range(before, behind + 1, ".txt"),
+            range(first, behind + 1, ".log"),
+            format!("{topic}/by-offset/{before}...jsonl"),
+            format!("{topic}/by-offset/..80.tsv"),
+            format!("{topic}/by-offset/{before}..+3.jsonl"),
+            format!("{topic}/by-offset/{first}"),
+            format!("{topic}/by-offset/{last}.json"),
+            format!("{topic}/by-offset/{first}.log"),
+        ];
+        for path in &failing_paths {
+            let error = shown::try_read(&failing, path)
+                .err()
+                .unwrap_or_else(|| panic!("{}: {path} is read", case.name));
+            assert!(error.to_string().contains("on_damage is error"), "{}: {path}: {error}", case.name);
+        }
+        for range in [range(0, 80, ""), range(before, behind + 1, "")] {
+            let node = failing.resolve(&range).unwrap();
+            let error = failing.list_sorted(&node).unwrap_err().to_string();
+            assert!(error.contains("on_damage is error"), "{}: {range}: {error}", case.name);
+        }
+        // What does not touch it is read.
+        for path in [
+            range(0, first, ".jsonl"),
+            range(behind, 80, ".jsonl"),
+            format!("{topic}/by-offset/{before}"),
+            format!("{topic}/by-offset/{behind}.json"),
+            format!("{topic}/by-offset/last-1"),
+            format!("{topic}/segments/{segment}.log"),
+        ] {
+            assert!(shown::read(&failing, &path) == shown::read(&skipping, &path), "{}: {path}", case.name);
+        }
+        // All before it comes before the error.
+        let mut read = Vec::new();
+        let node = failing.resolve(&format!("{topic}/log.jsonl")).unwrap();
+        let result = failing.read_whole(&node, |piece| {
+            read.extend_from_slice(piece);
+            Ok(())
+        });
+        assert!(result.is_err());
+        let read: Vec<i64> = shown::records(&read).iter().map(|record| record.offset).collect();
+        assert_eq!(read, (0..first).collect::<Vec<_>>(), "{}", case.name);
+        checked += 1;
+    }
+    println!("{checked} cases");
+    assert!(checked > 20, "{checked}");
+}
+
+#[test]
+fn on_damage_error_is_an_io_error_of_commands_and_of_the_mount() {
+    let (case, first, _) =
+        damaged_in_the_middle().into_iter().find(|(case, ..)| case.name == "bit-in-value").unwrap();
+    let run = |words: &[&str]| {
+        let output = topicfs().args(words).arg("-o").arg("on_damage=error").output().unwrap();
+        (output.status.code(), output.stdout, String::from_utf8(output.stderr).unwrap())
+    };
+    let data = case.data();
+    let source = data.to_str().unwrap();
+    let (code, printed, said) = run(&["cat", source, "seg-size/0/log.jsonl"]);
+    assert_eq!((code, shown::records(&printed).len()), (Some(1), usize::try_from(first).unwrap()));
+    assert!(
+        said.starts_with("topicfs: seg-size/0/log.jsonl: ") && said.contains("on_damage is error"),
+        "{said}"
+    );
+    let (code, _, said) = run(&["tail", "-n", "70", source, "seg-size/0/log"]);
+    assert!(code == Some(1) && said.contains("on_damage is error"), "{said}");
+    let (code, printed, said) = run(&["ls", "-l", source, "seg-size/0"]);
+    assert!(code == Some(0) && !said.contains("topicfs:") && !printed.is_empty(), "{said}");
+    let (code, _, said) = run(&["ls", source, "seg-size/0/by-offset/0..80"]);
+    assert!(code == Some(1) && said.contains("on_damage is error"), "{said}");
+
+    let Some(mount) = Mounted::with(&data, "on_damage=error") else { return };
+    for path in [
+        "log",
+        "tail",
+        "log.jsonl",
+        "by-offset/0..80.tsv",
+        &format!("by-offset/{first}"),
+        "by-segment/00000000000000000025",
+    ] {
+        let error = fs::read(mount.path(&format!("seg-size/0/{path}"))).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EIO), "{path}: {error}");
+    }
+    let error = fs::read_dir(mount.path("seg-size/0/by-offset/0..80"))
+        .and_then(|dir| dir.collect::<Result<Vec<_>, _>>());
+    assert_eq!(error.unwrap_err().raw_os_error(), Some(libc::EIO));
+    assert!(mount.path("seg-size/0/by-offset/3").exists());
+}
+
+#[test]
+fn from_first_segment_shows_deleted_records_everywhere() {
+    let mut checked = 0;
+    for case in fixtures::cases() {
+        for partition in case.partitions() {
+            let Reading::AboveLogStart(log_start) = partition.reading else { continue };
+            let data = partition.dir.parent().unwrap().to_str().unwrap();
+            let of_consumer = shown::open(data, Options::default());
+            let all = shown::open(data, Options { from: From::FirstSegment, ..Options::default() });
+            let at = |path: &str| format!("{}/{}/{path}", partition.topic, partition.number);
+            let committed = |path: &str| format!("{}/{}@committed/{path}", partition.topic, partition.number);
+            let (few, many) = (offsets(&of_consumer, &at("log.jsonl")), offsets(&all, &at("log.jsonl")));
+            let Some(deleted) = many.iter().copied().filter(|offset| *offset < log_start).max() else {
+                continue;
+            };
+            assert!(few.iter().all(|offset| *offset >= log_start) && many.ends_with(&few));
+            assert_eq!(offsets(&all, &at("tail.jsonl")), many);
+            assert_eq!(
+                offsets(&all, &at(&format!("by-offset/..{log_start}.jsonl"))),
+                many[..many.len() - few.len()]
+            );
+            assert_eq!(
+                offsets(&of_consumer, &at(&format!("by-offset/..{log_start}.jsonl"))),
+                Vec::<i64>::new()
+            );
+            assert_eq!(offsets(&all, &at(&format!("by-offset/{deleted}...jsonl"))).first(), Some(&deleted));
+            assert_eq!(offsets(&of_consumer, &at(&format!("by-offset/{deleted}...jsonl"))), few);
+            let record = at(&format!("by-offset/{deleted}.json"));
+            assert!(all.resolve(&record).is_ok() && of_consumer.resolve(&record).is_err());
+            let last = at(&format!("by-offset/last-{}", few.len() + 1));
+            assert!(all.resolve(&last).is_ok() && of_consumer.resolve(&last).is_err());
+            let names = |fs: &Fs| shown::names(fs, &at(&format!("by-offset/0..{log_start}"))).len();
+            assert_eq!((names(&all), names(&of_consumer)), (many.len() - few.len(), 0));
+            for (fs, offsets_expected) in [(&all, &many), (&of_consumer, &few)] {
+                let segments = shown::names(fs, &at("by-segment"));
+                let parts = segments.iter().filter(|name| name.ends_with(".jsonl"));
+                let joined: Vec<i64> =
+                    parts.flat_map(|name| offsets(fs, &at(&format!("by-segment/{name}")))).collect();
+                assert_eq!(&joined, offsets_expected);
+                assert!(!offsets(fs, &committed("log.jsonl")).is_empty() || offsets_expected.is_empty());
+                let info: serde_json::Value =
+                    serde_json::from_slice(&shown::read(fs, &at("info.json"))).unwrap();
+                assert_eq!(info["records"].as_u64(), Some(offsets_expected.len() as u64));
+            }
+            let cat =
+                topicfs().args(["cat", "-o", "from=first-segment", data, &at("log.jsonl")]).output().unwrap();
+            assert_eq!(shown::records(&cat.stdout).len(), many.len());
+            let tail = topicfs()
+                .args(["tail", "-n", "100000", "-o", "from=first-segment", data, &at("log.jsonl")])
+                .output()
+                .unwrap();
+            assert_eq!(shown::records(&tail.stdout).len(), many.len());
+            checked += 1;
+        }
+    }
+    assert!(checked >= 3, "{checked}");
 }

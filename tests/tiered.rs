@@ -143,7 +143,7 @@ fn of_two_copies_of_a_segment_one_is_read_and_the_other_is_told() {
         let problems = String::from_utf8(shown::read(&fs, "tier-twice/0/problems")).unwrap();
         assert_eq!(
             problems,
-            "00000000000000000000-5Yw49U3sRVOGemWNE2Vmsg.log\tnot shown: another copy of the segment, \
+            "00000000000000000000-5Yw49U3sRVOGemWNE2Vmsg.log\tposition 0\tlength 1114\toffset -\tcopy\tnot shown: another copy of the segment, \
              00000000000000000000-2BrlRvPoTduZp3YDK7PnHA.log, is as long, and the first by name\n"
         );
         assert_eq!(shown::names(&fs, "tier-twice/0/by-segment").len(), 2);

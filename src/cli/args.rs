@@ -36,14 +36,15 @@ pub enum Command {
     Tail(TailArgs),
     /// Measure everything now, so that sizes are known later
     Index(IndexArgs),
+    /// Print checksum, size, time and content of every file of a source
+    Manifest(ManifestArgs),
     /// Write what is sound of a source as clean data directories
     Salvage(SalvageArgs),
     /// Print segments, indexes, snapshots and checkpoints as kafka-dump-log does
+    #[command(long_about = DUMP_ABOUT)]
     Dump(DumpArgs),
     /// Check every batch, index, snapshot and checkpoint
     Verify(VerifyArgs),
-    /// Print checksum, size, time and content of every file of a source
-    Manifest(ManifestArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the manual page, or write all of them
@@ -175,6 +176,32 @@ pub struct IndexArgs {
     pub options: OptionArgs,
 }
 
+/// `topicfs manifest`
+#[derive(Debug, Args)]
+#[command(after_help = MANIFEST_EXAMPLES)]
+pub struct ManifestArgs {
+    /// As for `mount`; also any other directory or file
+    #[arg(required = true, value_name = "SOURCE")]
+    pub sources: Vec<String>,
+    /// How a file is written
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
+    pub format: ManifestFormat,
+    /// What is read and how.
+    #[command(flatten)]
+    pub options: OptionArgs,
+}
+
+/// How `topicfs manifest` writes a file.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum ManifestFormat {
+    /// A line with tabs between its columns, which the first line names
+    Text,
+    /// A JSON object a line
+    Json,
+    /// As sha256sum prints it, for `sha256sum -c`
+    Sha256sum,
+}
+
 /// `topicfs salvage`
 #[derive(Debug, Args)]
 #[command(after_help = SALVAGE_EXAMPLES)]
@@ -222,21 +249,6 @@ pub struct VerifyArgs {
     pub options: OptionArgs,
 }
 
-/// `topicfs manifest`
-#[derive(Debug, Args)]
-#[command(after_help = MANIFEST_EXAMPLES)]
-pub struct ManifestArgs {
-    /// As for `mount`; also any other directory or file
-    #[arg(required = true, value_name = "SOURCE")]
-    pub sources: Vec<String>,
-    /// How a file is written
-    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
-    pub format: ManifestFormat,
-    /// What is read and how.
-    #[command(flatten)]
-    pub options: OptionArgs,
-}
-
 /// How a report is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum ReportFormat {
@@ -248,7 +260,7 @@ pub enum ReportFormat {
 
 /// `topicfs dump`
 #[derive(Debug, Args)]
-#[command(long_about = DUMP_ABOUT, after_help = DUMP_EXAMPLES)]
+#[command(after_help = DUMP_EXAMPLES)]
 #[group(id = "dumped", multiple = true, required = true)]
 pub struct DumpArgs {
     /// Files of a data directory, of a backup or of a bucket
@@ -307,17 +319,6 @@ pub struct DecoderArgs {
     /// Not there yet
     #[arg(long, hide = true)]
     pub share_group_state_decoder: bool,
-}
-
-/// How `topicfs manifest` writes a file.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub enum ManifestFormat {
-    /// A line with tabs between its columns, which the first line names
-    Text,
-    /// A JSON object a line
-    Json,
-    /// As sha256sum prints it, for `sha256sum -c`
-    Sha256sum,
 }
 
 /// `topicfs completions`
@@ -381,6 +382,14 @@ Examples:
   topicfs cat -o isolation=read_committed data orders/0/log.jsonl | jq .value
   topicfs cat data-a,data-b 'orders/*/by-offset/last-1'";
 
+const MANIFEST_EXAMPLES: &str = "\
+Examples:
+  topicfs manifest data > evidence.txt
+  topicfs manifest --format json data | jq -r 'select(.damage) | .path'
+  topicfs manifest --format sha256sum data > SHA256SUMS     then: sha256sum -c SHA256SUMS
+
+The whole source is read, each byte once.
+Exit codes: 0 fine, 1 a file could not be read or is damaged, 2 could not run.";
 const SALVAGE_EXAMPLES: &str = "\
 Whole sound batches are copied byte for byte; indexes, snapshots and epochs are made anew. What was left
 is listed with file, position, bytes, offsets and cause. docs/salvage.md says how a broker gets the result.
@@ -421,14 +430,6 @@ Examples:
   topicfs verify --format json data-a data-b | jq -r 'select(.severity == \"problem\") | .kind'
   topicfs verify -q orders-0 payments-3/00000000000000000042.log
   topicfs verify orders-0/00000000000000000042.index";
-const MANIFEST_EXAMPLES: &str = "\
-Examples:
-  topicfs manifest data > evidence.txt
-  topicfs manifest --format json data | jq -r 'select(.damage) | .path'
-  topicfs manifest --format sha256sum data > SHA256SUMS     then: sha256sum -c SHA256SUMS
-
-The whole source is read, each byte once.
-Exit codes: 0 fine, 1 a file could not be read or is damaged, 2 could not run.";
 
 const FSTAB_EXAMPLE: &str = "\
 In /etc/fstab:

@@ -9,10 +9,10 @@
 //! | [`mount`] | `mount`, `umount`, and `mount.topicfs` as mount(8) calls it |
 //! | [`demo`] | `demo` |
 //! | [`ls`], [`cat`], [`tail`], [`index`] | the same tree without a mount |
+//! | [`manifest`] | what each file of a source is |
 //! | [`salvage`] | what is sound, written as clean data directories |
 //! | [`dump`] | single files, as kafka-dump-log prints them |
 //! | [`verify`] | everything checked |
-//! | [`manifest`] | what each file of a source is |
 //! | [`documents`] | `completions` and `man`, made from the grammar |
 //! | [`logging`] | where messages go |
 
@@ -70,10 +70,10 @@ fn dispatch(topicfs: &TopicFs) -> anyhow::Result<ExitCode> {
         Command::Cat(args) => quietly(level).and_then(|()| cat::run(args)),
         Command::Tail(args) => quietly(level).and_then(|()| tail::run(args)),
         Command::Index(args) => quietly(level).and_then(|()| index::run(args)),
+        Command::Manifest(args) => quietly(level).and_then(|()| manifest::run(args)),
         Command::Salvage(args) => quietly(level).and_then(|()| salvage::run(args)),
         Command::Dump(args) => quietly(level).and_then(|()| dump::run(args)),
         Command::Verify(args) => quietly(level).and_then(|()| verify::run(args)),
-        Command::Manifest(args) => quietly(level).and_then(|()| manifest::run(args)),
         Command::Completions(args) => documents::completions(args),
         Command::Man(args) => documents::man(args),
     }

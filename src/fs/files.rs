@@ -84,6 +84,7 @@ fn known_problems(view: &PartitionView) -> Vec<Problem> {
     if let Origin::Directory(directory) = &view.partition.origin {
         known.extend(verify::cheap_checks(directory));
     }
+    known.extend(view.partition.notes());
     known.sort_by(|a, b| (&a.file, a.position).cmp(&(&b.file, b.position)));
     known
 }

@@ -17,7 +17,7 @@ use crate::log::heads;
 use crate::log::partition::Origin;
 use crate::log::problem::{Kind, Problem};
 use crate::log::segment::{SegmentFile, base_of_name};
-use crate::units::Offset;
+use crate::units::{Offset, Position};
 
 /// Such files of one directory, by base offset.
 #[derive(Debug, Default)]
@@ -140,7 +140,9 @@ pub(super) fn notes(origin: &Origin, pool: &FilePool) -> Vec<Problem> {
     }
     let packed = archived.packed.values().flatten();
     let mut notes: Vec<Problem> = packed.filter_map(|file| damaged(&file.path, file.id)).collect();
-    let mut note = |file: &SegmentFile, text| notes.push(Problem::of_file(&file.path, Kind::Copy, text));
+    let mut note = |file: &SegmentFile, text: String| {
+        notes.push(Problem::of_file(&file.path, Kind::Copy, text).at(Position(0), file.len));
+    };
     for (base, copies) in archived.packed {
         let others = if plain.contains(&base) {
             copies.into_iter().map(|copy| (copy, "the segment is here uncompressed".to_owned())).collect()

@@ -25,11 +25,11 @@
 //! | [`verify`] | everything checked: each batch, index, snapshot, checkpoint and name |
 //! | [`transactions`] | which records `read_committed` hides |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
+//! | [`heads`] | what the first bytes of a file tell of it |
+//! | [`manifest`], [`hashing`] | what each file of a source is: checksum, times, and what a segment holds |
 //! | [`indexing`], [`producers`], [`epochs`] | what is made from batches: indexes, producer state, leader epochs |
 //! | [`durable`] | new files of a directory that is ours |
 //! | [`salvage`] | what is sound, written as clean data directories |
-//! | [`heads`] | what the first bytes of a file tell of it |
-//! | [`manifest`], [`hashing`] | what each file of a source is: checksum, times, and what a segment holds |
 //! | [`files`] | descriptors: a bounded pool, identity, `O_NOATIME` |
 
 mod ahead;

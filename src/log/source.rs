@@ -271,11 +271,11 @@ impl Source {
     }
 
     /// The partition that `path` is, or those of a tiered store that it holds; none for files, which are no business
-    /// of ours here; an error text for what is odd.
+    /// of ours here; what is odd is an error with its kind and a text.
     fn classify(&self, path: &Path, bounds: &Bounds) -> Result<Vec<Candidate>, (ProblemKind, String)> {
         let unreadable =
             |error: &std::io::Error| (ProblemKind::Unreadable, format!("can't be listed: {error}"));
-        let foreign = |text: &str| (ProblemKind::Foreign, text.to_owned());
+        let foreign = |text: &str| Err((ProblemKind::Foreign, text.to_owned()));
         let meta = std::fs::symlink_metadata(path).map_err(|error| unreadable(&error))?;
         let is_link = meta.is_symlink();
         let is_dir =
@@ -284,7 +284,7 @@ impl Source {
             return if meta.is_file() {
                 Ok(Vec::new())
             } else {
-                Err(foreign("neither a directory nor a file: ignored"))
+                foreign("neither a directory nor a file: ignored")
             };
         }
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -296,11 +296,11 @@ impl Source {
             None => tiered::partitions(path)
                 .map(|found| found.into_iter().map(Candidate::of_store).collect::<Vec<_>>()),
         };
-        let candidates = candidates.ok_or_else(|| {
-            foreign("not a partition directory (TOPIC-N): ignored; a broker would refuse to start")
-        })?;
+        let Some(candidates) = candidates else {
+            return foreign("not a partition directory (TOPIC-N): ignored; a broker would refuse to start");
+        };
         if is_link && !self.options.follow_symlinks {
-            return Err(foreign("a symbolic link: ignored without follow_symlinks"));
+            return foreign("a symbolic link: ignored without follow_symlinks");
         }
         if let Err(error) = std::fs::read_dir(path) {
             return Err(unreadable(&error));

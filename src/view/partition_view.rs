@@ -203,26 +203,69 @@ impl PartitionView {
             if offset >= env.bound() {
                 return Ok(None);
             }
-            let Some(found) = self.partition.find(offset)? else { return Ok(None) };
-            let batch = Batch { bytes: &found.bytes, header: found.header };
-            if !env.is_visible(&batch) {
-                return Ok(None);
+            let shown = self.record_at(env, offset, visit)?;
+            if shown.is_none() {
+                self.fail_at_damage(env, offset, offset.next())?;
             }
-            let place = RecordPlace { batch: &batch, position: found.position, segment: &found.segment };
-            env.shared.with_workspace(|workspace| {
-                let limits = found.segment.limits();
-                let Ok(records) = batch.records(&mut workspace.decoder, &limits) else { return Ok(None) };
-                let (mut visit, mut shown) = (Some(visit), None);
-                for record in records {
-                    // None is shown of a batch whose records can't all be read.
-                    let Ok(record) = record else { return Ok(None) };
-                    if record.offset == offset {
-                        shown = visit.take().map(|visit| visit(&record, &place));
-                    }
-                }
-                Ok(shown)
-            })
+            Ok(shown)
         })
+    }
+
+    /// The same without regard to bounds and damage.
+    fn record_at<T>(
+        &self,
+        env: &Env<'_>,
+        offset: Offset,
+        visit: impl FnOnce(&Record<'_>, &RecordPlace<'_>) -> T,
+    ) -> Result<Option<T>, LogError> {
+        let Some(found) = self.partition.find(offset)? else { return Ok(None) };
+        let batch = Batch { bytes: &found.bytes, header: found.header };
+        if !env.is_visible(&batch) {
+            return Ok(None);
+        }
+        let place = RecordPlace { batch: &batch, position: found.position, segment: &found.segment };
+        env.shared.with_workspace(|workspace| {
+            let limits = found.segment.limits();
+            let Ok(records) = batch.records(&mut workspace.decoder, &limits) else { return Ok(None) };
+            let (mut visit, mut shown) = (Some(visit), None);
+            for record in records {
+                // None is shown of a batch whose records can't all be read.
+                let Ok(record) = record else { return Ok(None) };
+                if record.offset == offset {
+                    shown = visit.take().map(|visit| visit(&record, &place));
+                }
+            }
+            Ok(shown)
+        })
+    }
+
+    /// Fails where damage has taken offsets between `from` and `to`, if the mount asked for that.
+    ///
+    /// # Errors
+    /// [`ViewError::Damaged`], and those of reading.
+    pub fn fail_at_damage(&self, env: &Env<'_>, from: Offset, to: Offset) -> Result<(), ViewError> {
+        if !self.scope.fail_on_damage {
+            return Ok(());
+        }
+        let segments = self.partition.segments()?;
+        for segment in segments.iter().skip(Partition::floor(&segments, from)) {
+            if segment.lower >= to {
+                break;
+            }
+            let run = self.run_near(env, segment, Format::Text, from)?;
+            run.extend(env, Format::Text, Goal::Offset(to))?;
+            let mut next = Offset(i64::MIN);
+            for block in run.blocks() {
+                if block.is_after_damage() && block.base() > from && next < to {
+                    return Err(damaged(&run, block.base()));
+                }
+                next = block.last().next();
+            }
+            if run.ends_damaged() && next < to && segment.below() > from {
+                return Err(damaged(&run, segment.below()));
+            }
+        }
+        Ok(())
     }
 
     /// The offset of the `count`-th record from the end, 1 being the last; `None` when there are fewer.
@@ -309,4 +352,10 @@ impl PartitionView {
             Ok(end)
         })
     }
+}
+
+/// The error at the damage before `offset`.
+pub(super) fn damaged(run: &Run, offset: Offset) -> ViewError {
+    let name = run.segment.path.file_name().unwrap_or_default();
+    ViewError::Damaged { file: name.to_string_lossy().into_owned(), offset }
 }

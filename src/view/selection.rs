@@ -11,7 +11,7 @@ use crate::units::Offset;
 use crate::view::env::Env;
 use crate::view::format::Format;
 use crate::view::layout::to_index;
-use crate::view::partition_view::{PartitionView, ViewError};
+use crate::view::partition_view::{PartitionView, ViewError, damaged};
 use crate::view::reading::Edge;
 use crate::view::run::{Goal, Placed, Run};
 
@@ -297,9 +297,4 @@ enum PartRead {
     Full,
     /// To its end.
     Ended,
-}
-
-fn damaged(run: &Run, offset: Offset) -> ViewError {
-    let name = run.segment.path.file_name().unwrap_or_default();
-    ViewError::Damaged { file: name.to_string_lossy().into_owned(), offset }
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::format::names::{self, FileState, FileType, KraftSnapshot, SegmentFile};
+use crate::format::names::{
+    self, FileState, FileType, KraftSnapshot, PackedSegment, SegmentFile, TieredFile,
+};
 use crate::log::problem::{Kind, Problem};
 use crate::units::{Offset, Position};
 
@@ -60,7 +62,11 @@ impl Listing {
         let Ok(metadata) = std::fs::symlink_metadata(&path) else { return };
         let len = metadata.len();
         if !metadata.is_file() {
-            let cause = if metadata.is_dir() { "a directory" } else { "neither a file nor a directory" };
+            let cause = match (metadata.is_dir(), metadata.is_symlink()) {
+                (true, _) => "a directory",
+                (_, true) => "a symbolic link",
+                _ => "neither a file nor a directory",
+            };
             self.problems.push(Problem::of_file(&path, Kind::Foreign, format!("{cause}: not read")));
         } else if let Some(file) = SegmentFile::parse(&name) {
             self.add_segment_file(file, path, len);
@@ -69,6 +75,8 @@ impl Listing {
                 FileState::Live => self.kraft_snapshots.push(path),
                 _ => self.problems.push(leftover(&path, len, WAITS)),
             }
+        } else if PackedSegment::parse(&name).is_some() || TieredFile::parse(&name).is_some() {
+            // Which of them are read, and which are copies, the partition itself tells.
         } else if let Some(small) = SMALL.into_iter().find(|small| **small == *name) {
             self.small.push((path, small));
         } else if name.ends_with(".tmp") || name.ends_with(".checkpoint.part") {

@@ -66,6 +66,7 @@ impl Job {
         let mut found = Found::default();
         found.extend(self.unlisted.clone());
         found.extend(self.listing.problems.iter().cloned());
+        found.extend(self.partition.notes());
         self.names(&segments, &mut found);
         self.sequence(&segments, &mut found);
         let end = self.log_end(&segments);
