@@ -111,9 +111,12 @@ fn strip(partition: &Path) {
     }
 }
 
+/// A file, and its contents on their side and on ours.
+type Sides = (SegmentFile, Option<Vec<u8>>, Option<Vec<u8>>);
+
 impl Pair {
-    /// The files of a type that one of the two has, with the contents on both sides.
-    fn of(&self, file_type: FileType) -> Vec<(SegmentFile, Option<Vec<u8>>, Option<Vec<u8>>)> {
+    /// The files of a type that one of the two has.
+    fn of(&self, file_type: FileType) -> Vec<Sides> {
         let names: BTreeSet<_> = self.theirs.keys().chain(self.ours.keys()).collect();
         let files = names.into_iter().filter_map(|name| Some((name, SegmentFile::parse(name)?)));
         let files = files.filter(|(_, file)| file.file_type == file_type && file.state == FileState::Live);

@@ -362,6 +362,7 @@ fn its_brokers_serve_and_go_on(kafka: &mut Kafka) {
             check_serving(kafka, &cluster, topic);
         }
     }
+    a_transaction_without_an_end_can_be_ended(kafka, &cluster);
     // A replica that is added takes all of it.
     kafka.run(&["reassign", &cluster.boot, "seg-size", "1:2"]);
     for topic in ["seg-size", "ep", "codec-zstd-1"] {
@@ -375,6 +376,37 @@ fn its_brokers_serve_and_go_on(kafka: &mut Kafka) {
             check_dump(kafka, &topic.name, &cluster.data("1").join(format!("{}-0", topic.name)));
         }
     }
+    a_salvaged_directory_takes_the_place_of_the_brokers(kafka, &cluster);
+}
+
+/// `txn-a` has a transaction that its coordinator, in another cluster, never ended.
+fn a_transaction_without_an_end_can_be_ended(kafka: &mut Kafka, cluster: &Cluster) {
+    let committed = |kafka: &mut Kafka| {
+        let answer = kafka.run(&["records", &cluster.boot, "txn-a", "read_committed"]);
+        answer["records"].as_array().unwrap().len()
+    };
+    let before = committed(kafka);
+    assert_eq!(kafka.run(&["abort", &cluster.boot, "txn-a"])["aborted"], 1);
+    assert!(committed(kafka) >= before + 3, "what was appended behind it is seen now");
+}
+
+/// The controller's directory, with the cluster's metadata, salvaged and put where it was.
+fn a_salvaged_directory_takes_the_place_of_the_brokers(kafka: &mut Kafka, cluster: &Cluster) {
+    let (data, old) = (cluster.data("1"), cluster.scratch.path().join("broken"));
+    fs::rename(&data, &old).unwrap();
+    let report = salvage(&old, &[], &data, Options::default());
+    assert!(report.is_whole(), "{report:?}");
+    assert!(data.join("__cluster_metadata-0/quorum-state").exists());
+    cluster.start(kafka);
+    for topic in ["seg-size", "txn-a", "compact-a", "ep"] {
+        let offsets = kafka.run(&["offsets", &cluster.boot, topic]);
+        assert_eq!(offsets["leader"], 1, "{topic}: {offsets}");
+        let records = kafka.run(&["records", &cluster.boot, topic, "read_uncommitted"]);
+        let last = records["records"].as_array().unwrap().last().unwrap()[0].as_i64().unwrap();
+        assert!(last >= offsets["latest"].as_i64().unwrap() - 2, "{topic}: {last} {offsets}");
+        kafka.run(&["produce", &cluster.boot, topic, "1"]);
+    }
+    cluster.stop(kafka);
 }
 
 /// Consumes all, appends, and consumes all again.

@@ -85,7 +85,7 @@ fn progress_bar(plan: &Plan) -> Result<ProgressBar, LogError> {
     let mut bytes = 0;
     for job in &plan.jobs {
         for segment in job.partition.segments()?.iter() {
-            bytes += segment.open()?.1;
+            bytes += segment.stored_len()?;
         }
     }
     let style = "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}  {msg}";

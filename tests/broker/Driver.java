@@ -10,6 +10,7 @@
 //   records BOOT TOPIC ISOLATION        all records from the beginning: [offset, timestamp, key, value], base64 or null
 //   produce BOOT TOPIC COUNT            appends records
 //   offsets BOOT TOPIC                  earliest and latest offset, and the log end of each replica
+//   abort BOOT TOPIC                    ends the open transactions, as kafka-transactions.sh abort does; how many there were
 //   reassign BOOT TOPIC REPLICAS        moves the partition to other replicas, and waits until they are in sync
 
 import java.io.*;
@@ -66,6 +67,7 @@ public class Driver {
             case "records" -> records(w[1], w[2], w[3]);
             case "produce" -> produce(w[1], w[2], Integer.parseInt(w[3]));
             case "offsets" -> offsets(w[1], w[2]);
+            case "abort" -> abort(w[1], w[2]);
             case "reassign" -> reassign(w[1], w[2], w[3]);
             default -> throw new IllegalArgumentException(w[0]);
         };
@@ -228,6 +230,21 @@ public class Driver {
             return "{\"earliest\":" + earliest + ",\"latest\":" + latest + ",\"leader\":" + (partition.leader() == null ? -1 : partition.leader().id())
                 + ",\"isr\":" + partition.isr().stream().map(n -> n.id()).sorted().toList() + ",\"bytes\":{" + sizes + "}}";
         }
+    }
+
+    static String abort(String boot, String topic) throws Exception {
+        var tp = new TopicPartition(topic, 0);
+        int count = 0;
+        try (var admin = admin(boot)) {
+            for (var p : admin.describeProducers(List.of(tp)).partitionResult(tp).get().activeProducers()) {
+                if (p.currentTransactionStartOffset().isEmpty()) continue;
+                // As the tool does: a coordinator epoch that was never seen is 0.
+                int coordinator = Math.max(0, p.coordinatorEpoch().orElse(0));
+                admin.abortTransaction(new AbortTransactionSpec(tp, p.producerId(), (short) p.producerEpoch(), coordinator)).all().get();
+                count++;
+            }
+        }
+        return "{\"aborted\":" + count + "}";
     }
 
     static String reassign(String boot, String topic, String replicas) throws Exception {

@@ -11,13 +11,14 @@ use crate::log::LogError;
 use crate::log::durable;
 use crate::log::epochs::{EpochRecovery, Epochs};
 use crate::log::indexing::IndexBuilder;
+use crate::log::partition::Partition;
 use crate::log::producers::{Contents, Producers};
 use crate::log::salvage::files::Small;
 use crate::log::salvage::plan::Job;
 use crate::log::salvage::report::{Kept, Left, Offsets, PartitionReport};
 use crate::log::salvage::segments::{NewSegment, Whole, takes_offset, write_snapshot};
 use crate::log::salvage::{LeaderEpochs, Options, Writing};
-use crate::log::scan::{Damage, Step, Tail};
+use crate::log::scan::{Damage, Fault, Step, Tail};
 use crate::log::segment::Segment;
 use crate::units::{LeaderEpoch, Offset, Position};
 
@@ -65,8 +66,6 @@ struct Copier<'a> {
     end: Offset,
     /// Which of `left` goes on to the next batch, wherever that begins.
     unbounded: Option<usize>,
-    /// Places and lengths of the last two batches that were kept of this segment.
-    recent: [(Position, u64); 2],
     /// Whether a log that may have no gap has come to one.
     ended: bool,
     kept: Kept,
@@ -92,11 +91,10 @@ impl<'a> Copier<'a> {
             bases: None,
             end: Offset(0),
             unbounded: None,
-            recent: [(Position(0), 0); 2],
             ended: false,
             kept: Kept::default(),
             left: std::mem::take(&mut small.left),
-            notes: std::mem::take(&mut small.notes),
+            notes: notes(&job.partition, &mut small),
             small,
             decoder: Decoder::default(),
         }
@@ -104,11 +102,10 @@ impl<'a> Copier<'a> {
 
     fn segment(&mut self, segment: &Arc<Segment>, progress: &dyn Fn(u64)) -> Result<(), LogError> {
         let file = segment.path.file_name().unwrap_or_default().to_string_lossy();
-        let (source, len) = segment.open()?;
-        let modified = source.metadata().and_then(|metadata| metadata.modified()).ok();
+        let (_, len) = segment.open()?;
+        let modified = modified(segment);
         let limits = segment.limits();
         let mut scanner = segment.scan(segment.start())?;
-        self.recent = [(Position(0), 0); 2];
         let mut read = 0;
         loop {
             match scanner.step().map_err(|error| segment.error(error))? {
@@ -186,7 +183,6 @@ impl<'a> Copier<'a> {
             self.epochs.append(epoch, first);
         }
         self.count(&whole, contents.records);
-        self.recent = [self.recent[1], (place.position, batch.bytes.len() as u64)];
         Ok(())
     }
 
@@ -260,10 +256,9 @@ impl<'a> Copier<'a> {
     }
 
     fn damage(&mut self, file: &str, damage: &Damage) {
-        if self.recent.contains(&(damage.position, damage.len)) {
-            let text =
-                format!("{file}: the batch at {} had changed places with the one before it", damage.position);
-            self.notes.push(text);
+        if let Fault::Swapped { .. } = damage.fault {
+            // The batch itself is kept.
+            self.notes.push(format!("{file} at {}: {}", damage.position, damage.fault));
             return;
         }
         self.bound(damage.expected);
@@ -346,8 +341,7 @@ impl<'a> Copier<'a> {
         if is_there || is_behind_gap {
             return Ok(());
         }
-        let modified = std::fs::symlink_metadata(&last.path).and_then(|metadata| metadata.modified()).ok();
-        self.begin(base, modified)?.close()
+        self.begin(base, modified(last))?.close()
     }
 
     /// Notes that the log once went on: nothing that could be left is there of it.
@@ -372,4 +366,18 @@ impl<'a> Copier<'a> {
         }
         start.max(first_base)
     }
+}
+
+/// What the partition and its small files have to tell beforehand.
+fn notes(partition: &Partition, small: &mut Small) -> Vec<String> {
+    let of_files = partition.notes().into_iter().map(|note| {
+        let file = note.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        format!("{file}: {}", note.cause)
+    });
+    of_files.chain(std::mem::take(&mut small.notes)).collect()
+}
+
+/// The time of a segment's file, as it is stored.
+fn modified(segment: &Segment) -> Option<SystemTime> {
+    std::fs::symlink_metadata(&segment.path).and_then(|metadata| metadata.modified()).ok()
 }
