@@ -243,7 +243,7 @@ impl Walk<'_> {
         };
         match contents.marker {
             Some(ControlType::Abort) => self.transactions.abort(producer, header.last_offset),
-            Some(ControlType::Commit) => self.transactions.commit(producer),
+            Some(ControlType::Commit) => self.transactions.commit(producer, header.last_offset),
             Some(_) => {}
             None if !header.is_control && contents.count > Some(0) => {
                 self.transactions.data(producer, contents.first);
