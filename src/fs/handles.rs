@@ -77,6 +77,11 @@ impl Handles {
         self.lock().1.get(&number).cloned().ok_or(FsError::UnknownHandle)
     }
 
+    /// The content of some handle of an inode.
+    pub fn content_of(&self, ino: u64) -> Option<Content> {
+        self.lock().1.values().find(|handle| handle.ino == ino).map(|handle| handle.content.clone())
+    }
+
     /// Drops a handle and returns it.
     pub fn remove(&self, number: u64) -> Option<Handle> {
         self.lock().1.remove(&number)

@@ -5,7 +5,7 @@ use crate::format::names::FileType;
 use crate::log::problem::{Kind, Problem};
 use crate::log::segment::Segment;
 use crate::log::verify::found::Found;
-use crate::log::verify::index_file::{IndexFile, beside, wrong_txn};
+use crate::log::verify::index_file::{IndexFile, are_joined, beside, wrong_txn};
 use crate::log::verify::offset_index::OffsetIndexCheck;
 use crate::log::verify::time_index::TimeIndexCheck;
 use crate::log::verify::txn_index::{self, WrongTxn};
@@ -16,6 +16,8 @@ pub(super) struct Indexes {
     offsets: Option<IndexFile>,
     times: Option<IndexFile>,
     transactions: Option<IndexFile>,
+    /// Whether they are in one file of a tiered store, which is not read.
+    are_joined: bool,
 }
 
 /// A log after it was read.
@@ -48,6 +50,7 @@ impl Indexes {
             offsets: read(FileType::OffsetIndex),
             times: read(FileType::TimeIndex),
             transactions: read(FileType::TxnIndex),
+            are_joined: are_joined(&segment.path),
         }
     }
 
@@ -123,6 +126,9 @@ impl Indexes {
 
     /// Tells about the transaction index, and what is missing in it; it need not be there.
     pub(super) fn tell_transactions(&self, log: &LogSeen<'_>, wrong: Vec<WrongTxn>, found: &mut Found) {
+        if self.are_joined {
+            return;
+        }
         let Some(index) = &self.transactions else {
             let path = beside(&log.segment.path, FileType::TxnIndex);
             found.extend(wrong.into_iter().map(|wrong| wrong_txn(&path, 0, wrong)));
@@ -140,6 +146,9 @@ impl Indexes {
 
     /// Tells about indexes that are not there, or have nothing in them.
     pub(super) fn tell_missing(&self, log: &LogSeen<'_>, found: &mut Found) {
+        if self.are_joined {
+            return;
+        }
         let mut tell = |file_type, cause| {
             found.add(Problem::of_file(&beside(&log.segment.path, file_type), Kind::Missing, cause));
         };
