@@ -19,10 +19,10 @@ This is a Kafka data directory, shown as files by topicfs. Nothing here can be c
     by-segment/         one file of records for each segment
     segments/           the source files, byte for byte
     info  info.json     segments, offsets, sizes, times
-    problems            damage met so far; empty when there is none
+    problems            damage met so far; empty when there is none. topicfs verify SOURCE reads everything
 
 Every rendered file takes the extensions .txt, .jsonl, .tsv, also where it isn't listed.
-.topicfs/ has the version, the configuration in force and the problems of all partitions.
+.topicfs/ has the version, the configuration in force, and the problems of the data directories and of partitions looked at.
 ";
 
 /// `by-offset/README.txt`.
