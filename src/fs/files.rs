@@ -20,11 +20,11 @@ This is a Kafka data directory, shown as files by topicfs. Nothing here can be c
     segments/           the source files, byte for byte
     dump/               the same names, as text in the words of kafka-dump-log
     info  info.json     segments, offsets, sizes, times
-    problems            damage met so far; empty when there is none
+    problems            damage met so far; empty when there is none. topicfs verify SOURCE reads everything
 
 Every rendered file takes the extensions .txt, .jsonl, .tsv, .log, .dump, also where it isn't listed.
-.topicfs/ has the version, the configuration in force and the problems of all partitions; by name only: manifest,
-manifest.json and manifest.sha256, which read the whole source to say what each of its files is.
+.topicfs/ has the version, the configuration in force, and the problems of the data directories and of partitions looked
+at; by name only: manifest, manifest.json and manifest.sha256, which read the whole source to say what its files are.
 ";
 
 /// `by-offset/README.txt`.
