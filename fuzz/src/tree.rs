@@ -28,9 +28,14 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// An empty one.
+    /// An empty one. With `FUZZ_KEEP=DIR` it is made in that directory and stays there, to look at what an input is.
     pub fn new() -> Self {
-        Self { data: tempfile::tempdir_in(scratch()).expect("a temporary directory") }
+        let mut builder = tempfile::Builder::new();
+        let data = match std::env::var_os("FUZZ_KEEP") {
+            Some(directory) => builder.disable_cleanup(true).tempdir_in(directory),
+            None => builder.tempdir_in(scratch()),
+        };
+        Self { data: data.expect("a temporary directory") }
     }
 
     /// Its path, as SOURCE.
