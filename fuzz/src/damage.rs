@@ -50,7 +50,7 @@ pub fn mutate(archive: &mut Archive, numbers: &mut Numbers) {
 }
 
 /// What disks and crashes do to a file.
-fn change_bytes(bytes: &mut Vec<u8>, numbers: &mut Numbers) {
+pub fn change_bytes(bytes: &mut Vec<u8>, numbers: &mut Numbers) {
     let len = bytes.len();
     match numbers.below(8) {
         0 if len > 0 => {

@@ -25,10 +25,23 @@ const MAX_DIRECTORY: usize = 8192;
 const MAX_FILE: u64 = 1 << 20;
 
 /// Seeds by target, and in each by the hash of their bytes.
-type Corpora = BTreeMap<&'static str, BTreeMap<u32, Vec<u8>>>;
+pub type Corpora = BTreeMap<&'static str, BTreeMap<u32, Vec<u8>>>;
 
-/// Writes the seeds of all targets.
+/// Writes the seeds of all targets to `fuzz/corpus/`.
 pub fn make() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (target, seeds) in all() {
+        let directory = root.join("corpus").join(target);
+        fs::create_dir_all(&directory).expect("directory can be made");
+        println!("{target}: {} seeds", seeds.len());
+        for (hash, seed) in seeds {
+            fs::write(directory.join(format!("seed-{hash:08x}")), seed).expect("seed can be written");
+        }
+    }
+}
+
+/// The seeds of all targets.
+pub fn all() -> Corpora {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut corpora = Corpora::new();
     let mut directories: BTreeMap<PathBuf, Archive> = BTreeMap::new();
@@ -44,14 +57,12 @@ pub fn make() {
         add(&mut corpora, "directory", archive.encode(), MAX_DIRECTORY);
     }
     add_texts(&mut corpora, root);
-    for (target, seeds) in corpora {
-        let directory = root.join("corpus").join(target);
-        fs::create_dir_all(&directory).expect("directory can be made");
-        for (hash, seed) in seeds.iter().take(MOST) {
-            fs::write(directory.join(format!("seed-{hash:08x}")), seed).expect("seed can be written");
+    for seeds in corpora.values_mut() {
+        if let Some(first_left_out) = seeds.keys().nth(MOST).copied() {
+            seeds.split_off(&first_left_out);
         }
-        println!("{target}: {} of {} seeds", seeds.len().min(MOST), seeds.len());
     }
+    corpora
 }
 
 fn entries(directory: &Path) -> Vec<PathBuf> {

@@ -143,10 +143,9 @@ impl Fs {
         let shown = |segment: &&Arc<crate::log::segment::Segment>| {
             names::padded(segment.base) == digits && segment.below() > log_start
         };
-        let at = segments.iter().position(|segment| shown(&segment)).ok_or(FsError::NotFound)?;
-        // Not the base in the next one's name: where that is too high, the next one begins below it.
-        let end = segments.get(at + 1).map(|next| next.lower);
-        let start = segments[at].lower.max(log_start);
+        let segment = segments.iter().find(shown).ok_or(FsError::NotFound)?;
+        let end = (!segment.is_active()).then(|| segment.below());
+        let start = segment.lower.max(log_start);
         let generation = view.partition.generation();
         let records = Records { kind: RecordsKind::Segment, format, start, end, generation };
         Ok(Node::Of(key.clone(), Item::Records(records)))

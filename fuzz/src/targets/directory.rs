@@ -122,16 +122,31 @@ fn drop_convincing_lies(archive: &mut Archive) {
 }
 
 /// Whether the offsets of the sound entry at `at` are above those of all before it, and below those of all behind it.
+/// Behind damage, a message may also be one inside a damaged set.
 fn is_in_place(log: &[u8], at: usize) -> bool {
     let offsets = |entry: &[u8]| {
         let first = oracle::number(&entry[..8]);
         (first, if entry[16] == 2 { first.saturating_add(oracle::number(&entry[23..27])) } else { first })
     };
     let (first, last) = offsets(&log[at..]);
-    (0..log.len()).filter(|other| *other != at && oracle::sound_entry(&log[*other..]).is_some()).all(|other| {
+    let is_between = |other: usize| {
         let (other_first, other_last) = offsets(&log[other..]);
         if other < at { other_last < first } else { other_first > last }
-    })
+    };
+    let mut others =
+        (0..log.len()).filter(|other| *other != at && oracle::sound_entry(&log[*other..]).is_some());
+    others.all(is_between) && (log[at + 16] == 2 || is_reached(log, at))
+}
+
+/// Whether sound entries lead from the start to `at`.
+fn is_reached(log: &[u8], at: usize) -> bool {
+    let mut end = 0;
+    while end < at
+        && let Some(entry) = oracle::sound_entry(&log[end..])
+    {
+        end += entry.len();
+    }
+    end == at
 }
 
 fn check_views(tree: &Tree, archive: &Archive, settings: Settings, sound: &Sound) {
