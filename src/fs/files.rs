@@ -21,6 +21,7 @@ This is a Kafka data directory, shown as files by topicfs. Nothing here can be c
     dump/               the same names, as text in the words of kafka-dump-log
     info  info.json     segments, offsets, sizes, times
     problems            damage met so far; empty when there is none. topicfs verify SOURCE reads everything
+    suspect.jsonl       by name only: records that are left out elsewhere, since they are not to be trusted
 
 Every rendered file takes the extensions .txt, .jsonl, .tsv, .log, .dump, also where it isn't listed.
 .topicfs/ has the version, the configuration in force, and the problems of the data directories and of partitions looked
