@@ -330,7 +330,7 @@ fn case_4_odd_names_give_text_or_a_message_with_the_path() {
     );
     assert_eq!(
         run(data.path(), &["./segment"]),
-        (2, String::new(), "Ignoring unknown file ./segment\n".to_owned())
+        (2, "Dumping ./segment\n".to_owned(), "Ignoring unknown file ./segment\n".to_owned())
     );
     assert_eq!(run(data.path(), &["a.b"]).0, 2);
     let (code, text, _) = run(data.path(), &["copy of 0.log"]);
