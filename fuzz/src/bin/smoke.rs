@@ -11,7 +11,7 @@ use topicfs_fuzz::damage::{self, Numbers};
 use topicfs_fuzz::{TARGETS, oracle, seeds};
 
 /// Mutations of each format.
-const RUNS: usize = 20_000;
+const RUNS: usize = 100_000;
 /// Mutations of directories for each thousand of a format.
 const DIRECTORIES: usize = 25;
 

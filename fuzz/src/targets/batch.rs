@@ -23,7 +23,7 @@ pub fn check(data: &[u8]) {
     entry[16] = 2;
     oracle::repair_whole(&mut entry);
     check_entry(&entry);
-    if data.len() % 8 == 0
+    if data.len().is_multiple_of(8)
         && let Some(payload) = codecs::encode(entry[22] & 0x07, &entry[HEADER_V2_LEN..])
     {
         entry.truncate(HEADER_V2_LEN);

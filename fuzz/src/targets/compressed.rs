@@ -77,7 +77,7 @@ fn decode(codec: Codec, magic: u8, data: &[u8]) -> Result<Vec<u8>, BatchError> {
 
 /// What an encoder writes comes back; not tried with each input, as that is slow.
 fn comes_back(codec: Codec, data: &[u8], encode: impl Fn(&[u8]) -> Vec<u8>) {
-    if data.len() % 16 == 0 {
+    if data.len().is_multiple_of(16) {
         assert_eq!(decode(codec, 2, &encode(data)).as_deref(), Ok(data), "it doesn't come back");
     }
 }

@@ -90,6 +90,7 @@ pub fn check(data: &[u8]) {
         }
     }
     drop_convincing_lies(&mut archive);
+    cut_damaged_sets(&mut archive);
     TREE.with_borrow(|tree| {
         tree.write(&archive);
         let sound = Sound::of(&archive);
@@ -136,6 +137,23 @@ fn is_in_place(log: &[u8], at: usize) -> bool {
     let mut others =
         (0..log.len()).filter(|other| *other != at && oracle::sound_entry(&log[*other..]).is_some());
     others.all(is_between) && (log[at + 16] == 2 || is_reached(log, at))
+}
+
+/// Cuts logs with compressed message sets where their damage begins. Behind it, a single message may be one inside a damaged
+/// set; a scan that is taken up again there doesn't know that it was among sets, and may show it.
+fn cut_damaged_sets(archive: &mut Archive) {
+    for (_, log) in archive.files.iter_mut().filter(|(name, _)| name.contains(".log")) {
+        let mut end = 0;
+        let mut has_sets = false;
+        while let Some(entry) = oracle::sound_entry(&log[end..]) {
+            has_sets |= entry[16] < 2 && entry[17] & 0x07 != 0;
+            end += entry.len();
+        }
+        has_sets |= oracle::sound_entries(&log[end..]).any(|entry| entry[16] < 2 && entry[17] & 0x07 != 0);
+        if has_sets {
+            log.truncate(end);
+        }
+    }
 }
 
 /// Whether sound entries lead from the start to `at`.

@@ -109,7 +109,7 @@ pub fn paths(data: &[u8]) {
         }
         // Patterns are slow, the more so the more stars they have: not all are tried, and none with many.
         let stars = path.matches(['*', '{', '?', '[']).count();
-        if path.len() % 8 == 0 && path.len() < 64 && (1..=3).contains(&stars) {
+        if path.len().is_multiple_of(8) && path.len() < 64 && (1..=3).contains(&stars) {
             for found in fs.expand(&path).unwrap_or_default() {
                 check_node(fs, &found.node, &found.path);
             }
