@@ -442,7 +442,10 @@ fn case_57_foreign_directories_are_notes() {
     assert_eq!(shown::names(&fs, ""), [".topicfs", "README.txt", "t"]);
     let notes = String::from_utf8(shown::read(&fs, ".topicfs/problems")).unwrap();
     assert_eq!(notes.lines().count(), 2, "{notes}");
-    assert!(notes.contains("lost+found\tnot a partition directory"), "{notes}");
+    assert!(
+        notes.contains("lost+found\tposition 0\tlength 0\toffset -\tforeign\tnot a partition"),
+        "{notes}"
+    );
 }
 
 /// KAFKA-16814, KAFKA-12835: `partition.metadata` missing or empty.

@@ -264,8 +264,15 @@ fn index_and_checkpoint_damage_leaves_no_problem_of_records() {
         let fs = shown::open(case.data().to_str().unwrap(), Options::default());
         let path = path_of(&case);
         shown::read(&fs, &format!("{path}/log"));
-        if !matches!(case.name.as_str(), "name-too-high" | "leftover-swap" | "name-odd") {
-            assert_eq!(shown::read(&fs, &format!("{path}/problems")), b"", "{}", case.name);
+        let told = String::from_utf8(shown::read(&fs, &format!("{path}/problems"))).unwrap();
+        // What the small files say of themselves is no problem of records.
+        let of_records = |line: &&str| {
+            let kind = line.split('\t').nth(4).unwrap();
+            !["epochs", "metadata", "snapshot", "name"].contains(&kind)
+        };
+        let lines: Vec<&str> = told.lines().filter(of_records).collect();
+        if !matches!(case.name.as_str(), "name-too-high" | "leftover-swap") {
+            assert_eq!(lines, [""; 0], "{}", case.name);
         }
     }
 }

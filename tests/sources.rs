@@ -322,7 +322,11 @@ fn symbolic_links() {
     .unwrap();
     let fs = open(dir.path());
     assert_eq!(topics(&fs), ["c"]);
-    assert!(notes(&fs).contains("a-0\ta symbolic link"), "{}", notes(&fs));
+    assert!(
+        notes(&fs).contains("a-0\tposition 0\tlength 0\toffset -\tforeign\ta symbolic link"),
+        "{}",
+        notes(&fs)
+    );
     assert!(notes(&fs).contains("d-0\t"), "{}", notes(&fs));
     assert_eq!(shown::read(&fs, "c/0/log"), b"c-0\n", "a segment that is a link is no segment");
     assert_eq!(shown::names(&fs, "c/0/segments"), ["00000000000000000000.log"]);

@@ -41,6 +41,7 @@ pub enum Command {
     /// Write what is sound of a source as clean data directories
     Salvage(SalvageArgs),
     /// Print segments, indexes, snapshots and checkpoints as kafka-dump-log does
+    #[command(long_about = DUMP_ABOUT)]
     Dump(DumpArgs),
     /// Check every batch, index, snapshot and checkpoint
     Verify(VerifyArgs),
@@ -216,6 +217,9 @@ pub struct SalvageArgs {
     /// Write nothing; say what would be kept and left
     #[arg(long)]
     pub dry_run: bool,
+    /// Stamp all batches with leader epoch 0, for a topic that was made anew: its followers take no higher one
+    #[arg(long)]
+    pub reset_epochs: bool,
     /// How the report is printed
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,
@@ -256,7 +260,7 @@ pub enum ReportFormat {
 
 /// `topicfs dump`
 #[derive(Debug, Args)]
-#[command(long_about = DUMP_ABOUT, after_help = DUMP_EXAMPLES)]
+#[command(after_help = DUMP_EXAMPLES)]
 #[group(id = "dumped", multiple = true, required = true)]
 pub struct DumpArgs {
     /// Files of a data directory, of a backup or of a bucket
@@ -395,6 +399,7 @@ Examples:
   topicfs salvage -o /mnt/new/data /var/lib/kafka/data
   topicfs salvage -o out data 'orders/*' payments/0
   topicfs salvage -o out data orders/0.stray              a leftover, only by name
+  topicfs salvage --reset-epochs -o out data 'orders/*'   to put into a new topic
   topicfs salvage --format json -o out orders-0 > report.json
 
 Exit codes: 0 all was kept, 1 something was left, 2 could not run.";

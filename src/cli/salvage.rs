@@ -17,7 +17,7 @@ use crate::fs::options::Options;
 use crate::log::LogError;
 use crate::log::salvage::plan::{self, Plan};
 use crate::log::salvage::report::{Kept, Left, LeftOut, Offsets, PartitionReport, Report};
-use crate::log::salvage::{self, Writing, copy};
+use crate::log::salvage::{self, LeaderEpochs, Writing, copy};
 use crate::log::source::{Source, SourceOptions};
 
 /// Writes what is sound of a source as clean data directories, and says what was kept and what was left.
@@ -32,7 +32,8 @@ pub fn run(args: &SalvageArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::plan(&source, &args.partitions, &args.out)?;
     plan::check_destination(&source, &args.out)?;
     let writing = if args.dry_run { Writing::Nothing } else { Writing::Files };
-    let options = salvage::Options { writing, ..salvage::Options::default() };
+    let leader_epochs = if args.reset_epochs { LeaderEpochs::Reset } else { LeaderEpochs::Keep };
+    let options = salvage::Options { writing, leader_epochs, ..salvage::Options::default() };
     if writing == Writing::Files {
         plan.create(&args.out)?;
     }
@@ -84,7 +85,7 @@ fn progress_bar(plan: &Plan) -> Result<ProgressBar, LogError> {
     let mut bytes = 0;
     for job in &plan.jobs {
         for segment in job.partition.segments()?.iter() {
-            bytes += segment.open()?.1;
+            bytes += segment.stored_len()?;
         }
     }
     let style = "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}  {msg}";

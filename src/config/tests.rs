@@ -88,7 +88,7 @@ fn errors_of_a_file_say_where_and_what_was_expected() {
         ),
         (
             "formats_listed: [txt, xml]\n",
-            "t.yaml:1:17: formats_listed: expected a list of formats, each once, of txt, jsonl, tsv, log, \
+            "t.yaml:1:17: formats_listed: expected a list of formats, each once, of txt, jsonl, tsv, log, dump, \
              not the list `txt, xml`",
         ),
         (

@@ -334,6 +334,15 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// A copy with another leader epoch, which the checksum leaves out; below magic 2 there is none to change.
+    pub fn stamped(&self, epoch: LeaderEpoch) -> Vec<u8> {
+        let mut bytes = self.bytes.to_vec();
+        if let Some(field) = bytes.get_mut(12..16).filter(|_| self.header.magic == 2) {
+            field.copy_from_slice(&epoch.0.to_be_bytes());
+        }
+        bytes
+    }
+
     /// The first offset, for which a compressed message set is decoded; `None` when it can't be.
     pub fn first_offset(&self, decoder: &mut Decoder, limits: &Limits) -> Option<Offset> {
         if let Some(base) = self.header.base_offset {
@@ -378,6 +387,9 @@ mod tests {
         assert_eq!((header.base_offset, header.last_offset), (Some(Offset(5)), Offset(6)));
         assert_eq!((header.leader_epoch, header.producer_id), (Some(LeaderEpoch(3)), None));
         assert_eq!((header.max_timestamp, header.record_count), (Timestamp(1002), Some(2)));
+        let stamped = batch.stamped(LeaderEpoch(9));
+        let expected = Header { leader_epoch: Some(LeaderEpoch(9)), ..header };
+        assert_eq!(Batch::parse(&stamped).unwrap().header, expected);
         let mut decoder = Decoder::default();
         let records: Vec<_> =
             batch.records(&mut decoder, &Limits::default()).unwrap().map(Result::unwrap).collect();

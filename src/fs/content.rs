@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use crate::format::batch::Decoder;
 use crate::fs::attributes::record_time;
 use crate::fs::error::FsError;
 use crate::fs::files;
@@ -13,12 +14,27 @@ use crate::fs::names::RecordForm;
 use crate::fs::node::{ControlFile, Item, Node, PartitionKey, Records, RecordsKind};
 use crate::log::LogError;
 use crate::log::files::{self as source_files, FileId};
+use crate::view::dump::{self, entry::Tools};
 use crate::view::format::Format;
 use crate::view::info;
+use crate::view::partition_view::RecordPlace;
 use crate::view::record_json;
+use crate::view::selection::Effort;
 
 /// Contents of records that are larger are read again at each use.
 const KEPT_RECORD_BYTES: usize = 64 * 1024;
+
+/// The lines of a record's batch.
+fn dump_of(place: &RecordPlace<'_>) -> Vec<u8> {
+    let (mut out, limits) = (Vec::new(), &place.segment.limits());
+    dump::push_sound(
+        place.batch,
+        place.position,
+        &mut Tools { decoder: &mut Decoder::default(), limits },
+        &mut out,
+    );
+    out
+}
 
 /// The content of a record's file.
 #[derive(Debug)]
@@ -41,6 +57,8 @@ impl Fs {
                 let selection = self.selection(key, records)?;
                 Content::Selection(selection, self.pin(key, records)?)
             }
+            Node::Of(key, Item::Dump(dump)) => Content::Dump(self.dump(key, dump)?),
+            Node::Of(key, Item::Suspects) => Content::Suspects(self.view(key)?),
             Node::Of(_, Item::Record(..)) => Content::Bytes(self.record_content(node)?.bytes.clone()),
             Node::Of(key, Item::SourceFile(name, id)) => {
                 let path = self.source_path(key, name)?;
@@ -81,6 +99,12 @@ impl Fs {
     ) -> Result<(), FsError> {
         match content {
             Content::Selection(selection, _) => selection.read(at, len, out)?,
+            Content::Dump(dump) => dump.read(at, len, out)?,
+            Content::Suspects(view) => {
+                if let Some(suspects) = view.suspects(Effort::All)? {
+                    suspects.read(view, at, len, out)?;
+                }
+            }
             Content::Bytes(bytes) => {
                 let from = usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
                 let to = from.saturating_add(len).min(bytes.len());
@@ -117,6 +141,7 @@ impl Fs {
                 RecordForm::Key => record.key.unwrap_or_default().to_vec(),
                 RecordForm::Json => record_json::render(&view.partition.name, record, place),
                 RecordForm::Rendered(Format::Log) => place.batch.bytes.to_vec(),
+                RecordForm::Rendered(Format::Dump) => dump_of(place),
                 RecordForm::Rendered(format) => {
                     let mut out = Vec::new();
                     view.renderer().render(*format, record, &mut out);

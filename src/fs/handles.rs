@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::fs::error::FsError;
 use crate::fs::manifest::ManifestText;
 use crate::fs::node::Node;
+use crate::view::dump::file::DumpFile;
+use crate::view::partition_view::PartitionView;
 use crate::view::selection::Selection;
 
 /// What an open file or directory needs.
@@ -15,6 +17,10 @@ use crate::view::selection::Selection;
 pub enum Content {
     /// Rendered records; the source file is kept readable where that is promised.
     Selection(Arc<Selection>, Option<Arc<File>>),
+    /// A dump.
+    Dump(Arc<DumpFile>),
+    /// Records of a partition that are not to be trusted.
+    Suspects(Arc<PartitionView>),
     /// A small file as it was at open.
     Bytes(Arc<Vec<u8>>),
     /// A source file.

@@ -58,6 +58,7 @@ impl Fs {
             Node::Of(key, Item::Range(start, end)) => self.range_names(key, *start, *end),
             Node::Of(key, Item::BySegment) => self.by_segment_names(key),
             Node::Of(key, Item::Segments) => self.segment_names(key),
+            Node::Of(key, Item::DumpDir) => self.dump_names(key),
             Node::Of(..) | Node::Readme | Node::ControlFile(_) => Err(FsError::NotADirectory),
         }
     }
@@ -80,6 +81,7 @@ impl Fs {
             ("by-offset".into(), of(Item::ByOffset)),
             ("by-segment".into(), of(Item::BySegment)),
             ("segments".into(), of(Item::Segments)),
+            ("dump".into(), of(Item::DumpDir)),
             ("info".into(), of(Item::Info { json: false })),
             ("info.json".into(), of(Item::Info { json: true })),
             ("problems".into(), of(Item::Problems)),
@@ -163,6 +165,13 @@ impl Fs {
     }
 
     fn segment_names(&self, key: &PartitionKey) -> Result<Vec<(OsString, Node)>, FsError> {
+        let node = Node::Of(key.clone(), Item::Segments);
+        let files = self.files_of(key)?.into_iter();
+        Ok(files.filter_map(|name| Some((name.clone(), self.child(&node, &name).ok()?))).collect())
+    }
+
+    /// The names of a partition's files, in order.
+    pub(super) fn files_of(&self, key: &PartitionKey) -> Result<Vec<OsString>, FsError> {
         let view = self.view(key)?;
         let directory = match &view.partition.origin {
             Origin::Directory(path) => path.as_path(),
@@ -170,17 +179,9 @@ impl Fs {
         };
         let entries = std::fs::read_dir(directory)
             .map_err(|source| FsError::Source { path: directory.display().to_string(), source })?;
-        let node = Node::Of(key.clone(), Item::Segments);
-        let mut names = Vec::new();
-        for entry in entries.flatten() {
-            let name = entry.file_name();
-            if belongs(&view.partition.origin, &name)
-                && let Ok(child) = self.child(&node, &name)
-            {
-                names.push((name, child));
-            }
-        }
-        names.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let names = entries.flatten().map(|entry| entry.file_name());
+        let mut names: Vec<_> = names.filter(|name| belongs(&view.partition.origin, name)).collect();
+        names.sort();
         Ok(names)
     }
 }

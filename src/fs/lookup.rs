@@ -1,7 +1,9 @@
 //! From a directory and a name to a node.
 
 use std::ffi::OsStr;
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::fs::error::FsError;
@@ -37,6 +39,7 @@ impl Fs {
             Node::Of(key, Item::Range(start, end)) => self.by_offset_child(key, text?, Some((*start, *end))),
             Node::Of(key, Item::BySegment) => self.by_segment_child(key, text?),
             Node::Of(key, Item::Segments) => self.segments_child(key, name),
+            Node::Of(key, Item::DumpDir) => self.dump_child(key, text?),
             Node::Of(..) | Node::Readme | Node::ControlFile(_) => Err(FsError::NotADirectory),
         }
     }
@@ -69,9 +72,11 @@ impl Fs {
             "by-offset" => Item::ByOffset,
             "by-segment" => Item::BySegment,
             "segments" => Item::Segments,
+            "dump" => Item::DumpDir,
             "info" => Item::Info { json: false },
             "info.json" => Item::Info { json: true },
             "problems" => Item::Problems,
+            "suspect.jsonl" => Item::Suspects,
             _ => Item::Records(self.growing_file(key, name)?),
         };
         Ok(Node::Of(key.clone(), item))
@@ -152,6 +157,16 @@ impl Fs {
     }
 
     fn segments_child(&self, key: &PartitionKey, name: &OsStr) -> Result<Node, FsError> {
+        let (_, meta) = self.source_file(key, name)?;
+        Ok(Node::Of(key.clone(), Item::SourceFile(name.to_owned(), FileId::of(&meta))))
+    }
+
+    /// A regular file of the partition: its path, and what the system says of it.
+    pub(super) fn source_file(
+        &self,
+        key: &PartitionKey,
+        name: &OsStr,
+    ) -> Result<(PathBuf, Metadata), FsError> {
         if name.as_bytes().contains(&b'/') {
             return Err(FsError::NotFound);
         }
@@ -161,10 +176,7 @@ impl Fs {
             return Err(FsError::NotFound);
         }
         let meta = std::fs::symlink_metadata(&path).map_err(|_| FsError::NotFound)?;
-        if !meta.is_file() {
-            return Err(FsError::NotFound);
-        }
-        Ok(Node::Of(key.clone(), Item::SourceFile(name.to_owned(), FileId::of(&meta))))
+        if meta.is_file() { Ok((path, meta)) } else { Err(FsError::NotFound) }
     }
 }
 

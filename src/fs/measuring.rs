@@ -8,15 +8,43 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
+use crate::view::dump::file::DumpFile;
+use crate::view::partition_view::{PartitionView, ViewError};
 use crate::view::selection::{Effort, Selection};
 
 /// Threads that measure; segments of one partition are measured side by side.
 const THREADS: usize = 2;
 
+/// What has a size that may take long.
+#[derive(Debug, Clone)]
+pub enum Measurable {
+    /// Rendered records.
+    Selection(Arc<Selection>),
+    /// A dump.
+    Dump(Arc<DumpFile>),
+    /// Records of a partition that are not to be trusted.
+    Suspects(Arc<PartitionView>),
+}
+
+impl Measurable {
+    fn measure(&self, direction: Direction) -> Result<(), ViewError> {
+        match (self, direction) {
+            (Self::Selection(selection), Direction::Backward) => selection.measure_backward(),
+            (Self::Selection(selection), Direction::Forward) => {
+                selection.size(Effort::Background).map(|_| ())
+            }
+            // A dump is one file, and has one end to begin at.
+            (Self::Dump(_) | Self::Suspects(_), Direction::Backward) => Ok(()),
+            (Self::Suspects(view), Direction::Forward) => view.suspects(Effort::Background).map(|_| ()),
+            (Self::Dump(dump), Direction::Forward) => Ok(dump.size(Effort::Background).map(|_| ())?),
+        }
+    }
+}
+
 /// A size that is being found.
 #[derive(Debug)]
 pub struct Measurement {
-    selection: Arc<Selection>,
+    measurable: Measurable,
     done: AtomicBool,
 }
 
@@ -66,14 +94,13 @@ impl Default for Measuring {
 }
 
 impl Measuring {
-    /// Begins to measure `selection`, the content of inode `ino`, unless that is being done already.
-    pub fn begin(&self, ino: u64, selection: &Arc<Selection>) -> Arc<Measurement> {
+    /// Begins to measure the content of inode `ino`, unless that is being done already.
+    pub fn begin(&self, ino: u64, measurable: Measurable) -> Arc<Measurement> {
         let mut state = self.shared.lock();
         if let Some(running) = state.running.get(&ino) {
             return running.clone();
         }
-        let measurement =
-            Arc::new(Measurement { selection: selection.clone(), done: AtomicBool::new(false) });
+        let measurement = Arc::new(Measurement { measurable, done: AtomicBool::new(false) });
         state.running.insert(ino, measurement.clone());
         state.waiting.push_back((ino, measurement.clone(), Direction::Forward));
         state.waiting.push_back((ino, measurement.clone(), Direction::Backward));
@@ -104,12 +131,8 @@ impl Queue {
         crate::log::sys::lower_io_priority();
         while let Some((ino, measurement, direction)) = self.next() {
             let begun = Instant::now();
-            let selection = &measurement.selection;
             // A panic must not leave those who wait without an answer.
-            let measured = catch_unwind(AssertUnwindSafe(|| match direction {
-                Direction::Backward => selection.measure_backward(),
-                Direction::Forward => selection.size(Effort::Background).map(|_| ()),
-            }));
+            let measured = catch_unwind(AssertUnwindSafe(|| measurement.measurable.measure(direction)));
             match measured {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::info!(%error, "a size could not be measured"),

@@ -8,7 +8,7 @@
 //! | [`inodes`] | the nodes that the kernel knows |
 //! | [`lookup`], [`listing`] | from a directory and a name to a node; what directories list |
 //! | [`mounted`] | the file system: what FUSE asks, answered |
-//! | [`content`], [`files`], [`manifest`] | what files contain |
+//! | [`content`], [`files`], [`manifest`], `dumps` | what files contain |
 //! | [`attributes`] | type, size, times and access of a node |
 //! | [`handles`] | open files and directories |
 //! | [`measuring`] | sizes that take long, found in the background |
@@ -18,6 +18,7 @@
 
 pub mod attributes;
 pub mod content;
+mod dumps;
 pub mod error;
 pub mod files;
 pub mod handles;

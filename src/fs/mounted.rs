@@ -15,15 +15,16 @@ use crate::fs::content::RecordContent;
 use crate::fs::error::FsError;
 use crate::fs::handles::{Content, Entry, Handle, Handles};
 use crate::fs::inodes::Inodes;
-use crate::fs::measuring::{Measurement, Measuring};
-use crate::fs::node::{ControlFile, Item, Node, PartitionKey, Records, RecordsKind};
+use crate::fs::measuring::{Measurable, Measurement, Measuring};
+use crate::fs::node::{ControlFile, DumpOf, Item, Node, PartitionKey, Records, RecordsKind};
 use crate::fs::options::{Access, From, Isolation, OnDamage, Options, UpTo};
 use crate::fs::tails::Tails;
 use crate::log::LogError;
-use crate::log::files::FileId;
+use crate::log::files::{FileId, FilePool};
 use crate::log::partition::Origin;
 use crate::log::sidecar::Sidecars;
 use crate::log::source::Source;
+use crate::view::dump::file::DumpFile;
 use crate::view::format::{Encodings, Format};
 use crate::view::partition_view::{CHEAP_BYTES, PartitionView, Scope};
 use crate::view::selection::{Effort, Selection};
@@ -31,6 +32,10 @@ use crate::view::shared::Shared;
 
 /// Selections kept while nobody has them open.
 const KEPT_SELECTIONS: usize = 1024;
+/// Dumps kept while nobody has them open.
+const KEPT_DUMPS: usize = 256;
+/// Descriptors of dumped logs kept open at most.
+const KEPT_DUMP_FILES: usize = 64;
 /// Contents of single records kept between lookup, stat and read.
 const KEPT_RECORDS: usize = 512;
 /// How long the kernel may believe a name: short, since `last-1` and `tail` move.
@@ -53,6 +58,8 @@ pub struct Fs {
     tails: Tails,
     measuring: Measuring,
     selections: Mutex<LruCache<Node, Arc<Selection>>>,
+    dumps: Mutex<LruCache<Node, Arc<DumpFile>>>,
+    dump_pool: Arc<FilePool>,
     records: Mutex<LruCache<Node, Arc<RecordContent>>>,
 }
 
@@ -102,6 +109,8 @@ impl Fs {
             tails: Tails::default(),
             measuring: Measuring::default(),
             selections: Mutex::new(LruCache::new(kept(KEPT_SELECTIONS))),
+            dumps: Mutex::new(LruCache::new(kept(KEPT_DUMPS))),
+            dump_pool: Arc::new(FilePool::new(kept(KEPT_DUMP_FILES))),
             records: Mutex::new(LruCache::new(kept(KEPT_RECORDS))),
             options,
         })
@@ -198,12 +207,16 @@ impl Fs {
             Err(gone) => return self.stat_of_held(ino, &node).map(Stat::Known).ok_or(gone),
             Ok(attributes) => attributes,
         };
-        let Node::Of(key, Item::Records(records)) = &*node else { return Ok(Stat::Known(attributes)) };
         if attributes.is_sized || self.inodes.opens(ino) == 0 {
             return Ok(Stat::Known(attributes));
         }
-        let selection = self.selection(key, records)?;
-        Ok(Stat::Measuring(attributes, self.measuring.begin(ino, &selection)))
+        let measurable = match &*node {
+            Node::Of(key, Item::Records(records)) => Measurable::Selection(self.selection(key, records)?),
+            Node::Of(key, Item::Dump(dump)) => Measurable::Dump(self.dump(key, dump)?),
+            Node::Of(key, Item::Suspects) => Measurable::Suspects(self.view(key)?),
+            _ => return Ok(Stat::Known(attributes)),
+        };
+        Ok(Stat::Measuring(attributes, self.measuring.begin(ino, measurable)))
     }
 
     /// The attributes of an open file whose name is gone, and whose bytes are promised to those who hold it.
@@ -267,6 +280,17 @@ impl Fs {
                 attributes.mtime = meta.modified().unwrap_or(self.started);
             }
             Node::ControlFile(ControlFile::Manifest(_)) => attributes.is_sized = false,
+            Node::Of(key, Item::Suspects) => {
+                let found = self.view(key)?.suspects(effort)?;
+                attributes.size = found.as_ref().map_or(0, |found| found.size());
+                attributes.is_sized = found.is_some();
+            }
+            Node::Of(key, Item::Dump(dump)) => {
+                let size = self.dump(key, dump)?.size(effort)?;
+                attributes.size = size.unwrap_or(0);
+                attributes.is_sized = size.is_some();
+                attributes.mtime = source_time(&self.source_path(key, &dump.name)?);
+            }
             _ if !attributes.is_dir => attributes.size = self.small_file(node)?.len() as u64,
             _ => {}
         }
@@ -295,7 +319,7 @@ impl Fs {
         let (Some(view), Node::Of(key, item)) = (view, node) else { return owner };
         // A file's rights are those of the segments that it is made from.
         let source = match item {
-            Item::SourceFile(name, _) => self.source_path(key, name).ok(),
+            Item::SourceFile(name, _) | Item::Dump(DumpOf { name, .. }) => self.source_path(key, name).ok(),
             _ => view.partition.segments().ok().and_then(|s| s.last().map(|segment| segment.path.clone())),
         };
         let file = source.and_then(|path| std::fs::metadata(path).ok());
@@ -334,6 +358,7 @@ impl Fs {
         let work = move || {
             while let Some(fs) = fs.upgrade() {
                 fs.source.close_idle(IDLE);
+                fs.dump_pool.expire(IDLE);
                 drop(fs);
                 std::thread::sleep(IDLE);
             }
@@ -384,6 +409,21 @@ impl Fs {
     /// Contents of single records that are kept.
     pub(super) fn records(&self) -> MutexGuard<'_, LruCache<Node, Arc<RecordContent>>> {
         lock(&self.records)
+    }
+
+    /// Dumps that are kept.
+    pub(super) fn dumps(&self) -> MutexGuard<'_, LruCache<Node, Arc<DumpFile>>> {
+        lock(&self.dumps)
+    }
+
+    /// Descriptors of dumped logs.
+    pub(super) fn dump_pool(&self) -> Arc<FilePool> {
+        self.dump_pool.clone()
+    }
+
+    /// What all partitions share.
+    pub(super) fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
     }
 
     pub(super) fn source_path(&self, key: &PartitionKey, name: &OsStr) -> Result<PathBuf, FsError> {

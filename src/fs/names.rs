@@ -3,7 +3,7 @@
 //! | name | is |
 //! |---|---|
 //! | `12`, `00000000000000000012` | the value of record 12, its exact bytes |
-//! | `12.key`, `12.txt`, `12.jsonl`, `12.tsv`, `12.json`, `12.log` | its key; rendered; pretty with all of its batch; its batch |
+//! | `12.key`, `12.txt`, `12.jsonl`, `12.tsv`, `12.json`, `12.log`, `12.dump` | its key; rendered; pretty with all of its batch; its batch, as bytes and as text |
 //! | `last-1`, `-1` | the last record |
 //! | `100..200`, `100..`, `..200`, `100..+50` | a directory of the records of a range; the end is exclusive |
 //! | `100..200.jsonl`, `100...txt`, `last-10...tsv`, `..200.log` | the range as one file |
@@ -159,6 +159,7 @@ mod tests {
             ("12.key", ByOffset::Record(at(12), RecordForm::Key)),
             ("12.json", ByOffset::Record(at(12), RecordForm::Json)),
             ("12.txt", ByOffset::Record(at(12), RecordForm::Rendered(Format::Text))),
+            ("12.dump", ByOffset::Record(at(12), RecordForm::Rendered(Format::Dump))),
             ("12.log", ByOffset::Record(at(12), RecordForm::Rendered(Format::Log))),
             ("last-1", ByOffset::Record(Place::FromEnd(1), RecordForm::Value)),
             ("-7.jsonl", ByOffset::Record(Place::FromEnd(7), RecordForm::Rendered(Format::Jsonl))),

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::fs::names::RecordForm;
 use crate::log::files::FileId;
 use crate::units::Offset;
+use crate::view::dump::entry::Level;
 use crate::view::format::Format;
 use crate::view::manifest::Form;
 
@@ -107,6 +108,8 @@ pub enum Item {
     },
     /// `problems`.
     Problems,
+    /// `suspect.jsonl`.
+    Suspects,
     /// A directory of the records of a range.
     Range(Offset, Offset),
     /// One record.
@@ -115,6 +118,23 @@ pub enum Item {
     Records(Records),
     /// A source file.
     SourceFile(OsString, FileId),
+    /// `dump`.
+    DumpDir,
+    /// A file in it.
+    Dump(DumpOf),
+}
+
+/// The dump of a source file.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct DumpOf {
+    /// The file's name.
+    pub name: OsString,
+    /// Its identity.
+    pub id: FileId,
+    /// Whether it is of batches alone (`X.log.batches`), or has records, keys and values.
+    pub level: Level,
+    /// The state of what it is made from: another one when its bytes differ, and not only grow.
+    pub stamp: u64,
 }
 
 /// Rendered records in one file.
@@ -152,7 +172,10 @@ impl Node {
             Self::Root | Self::Control | Self::Topic(_) | Self::Partition(_) => true,
             Self::Readme | Self::ControlFile(_) => false,
             Self::Of(_, item) => {
-                matches!(item, Item::ByOffset | Item::BySegment | Item::Segments | Item::Range(..))
+                matches!(
+                    item,
+                    Item::ByOffset | Item::BySegment | Item::Segments | Item::DumpDir | Item::Range(..)
+                )
             }
         }
     }

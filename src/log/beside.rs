@@ -1,14 +1,69 @@
 //! The files of a segment that are compared with each other: those with one name up to the first dot.
 
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::log::files;
+use crate::log::LogError;
+use crate::log::files::{self, FileId};
 
 /// The largest index that is read; Kafka's are 10 MiB unless told otherwise.
 pub const MAX_INDEX_BYTES: u64 = 256 * 1024 * 1024;
+
+/// A file that is read whole, and which others its dump depends on.
+#[derive(Debug, Clone)]
+pub struct WholeFile {
+    /// The file.
+    pub path: PathBuf,
+    /// Its identity.
+    pub id: FileId,
+    /// Whether it is an index, which is compared with what lies beside it.
+    pub is_index: bool,
+}
+
+impl WholeFile {
+    /// Its bytes, and what lies beside it.
+    ///
+    /// # Errors
+    /// [`LogError::Stale`] when another file has its name now, and those of reading.
+    pub fn read(&self) -> Result<(Vec<u8>, Beside), LogError> {
+        let meta = std::fs::symlink_metadata(&self.path).map_err(|error| self.error(error))?;
+        if FileId::of(&meta) != self.id {
+            return Err(LogError::Stale { path: self.path.clone() });
+        }
+        let bytes = files::read_small(&self.path, MAX_INDEX_BYTES).map_err(|error| self.error(error))?;
+        let beside = if self.is_index { Beside::open(&self.path) } else { Ok(Beside::default()) };
+        Ok((bytes, beside.map_err(|error| self.error(error))?))
+    }
+
+    /// Names the file in an error of reading it.
+    pub fn error(&self, error: io::Error) -> LogError {
+        LogError::io(&self.path, "read", error)
+    }
+
+    /// Bytes that reading all of them may take: those that are on the disk, not holes.
+    pub fn cost(&self) -> u64 {
+        self.all().filter_map(|path| std::fs::metadata(path).ok()).map(|meta| meta.blocks() * 512).sum()
+    }
+
+    /// A number that changes when one of them does.
+    pub fn stamp(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for path in self.all() {
+            let meta = std::fs::metadata(path).ok();
+            meta.map(|meta| (meta.len(), meta.mtime(), meta.mtime_nsec())).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    fn all(&self) -> impl Iterator<Item = PathBuf> {
+        let beside = self.is_index.then(|| ["log", "index"].map(|of| sibling(&self.path, of)));
+        std::iter::once(self.path.clone()).chain(beside.into_iter().flatten())
+    }
+}
 
 /// What lies beside an index.
 #[derive(Debug, Clone, Default)]

@@ -1,41 +1,33 @@
 //! Whether index entries lead look-ups to the right place.
 //!
 //! Writers differ in what they note: the first offset of what was appended (up to 1.1), its last (2.0 to 3.9, where one append of
-//! a follower has several batches), the batch's last (4.0, recovery, the cleaner); in time indexes the record's own offset
-//! (leaders 0.11 to 3.6) or its batch's last. What one calls a mismatch another's convention calls right, so an entry is
-//! judged by what a look-up needs. No files here: the caller brings the batches.
+//! a follower has several batches), the last that compaction left of it, the batch's last (4.0, recovery); in time indexes the
+//! record's own offset (leaders 0.11 to 3.6) or its batch's last. What one calls a mismatch another's convention calls right,
+//! so an entry is judged by what a look-up needs. No files here: the caller brings the batches.
 
 use crate::units::{Offset, Timestamp};
-
-/// Where a batch lies as an offset index entry has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// At the entry's position.
-    AtPosition,
-    /// Behind that, before the position of the next entry.
-    Behind,
-}
 
 /// What a batch says of an offset index entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// A look-up finds every offset from the entry's on.
+    /// A look-up of the entry's offset, or of a later one, passes over nothing.
     Right,
-    /// It doesn't, or nobody writes such entries.
+    /// It does, or nobody writes such entries.
     Wrong,
     /// The batch behind this one must tell.
     Undecided,
 }
 
-/// Judges the entry of an offset index for `offset` by one batch: its place, its first offset if that is known, its last.
-pub fn judge_offset(offset: Offset, place: Place, first: Option<Offset>, last: Offset) -> Verdict {
-    let is_first = place == Place::AtPosition && first == Some(offset);
-    if last == offset || is_first {
-        Verdict::Right
-    } else if last > offset {
-        Verdict::Wrong
-    } else {
+/// Judges the entry of an offset index by one batch: `first` is the batch's first offset, or a lower bound of it.
+///
+/// The batches are those from the entry's position on, up to the position of the next entry.
+pub fn judge_offset(entry: Offset, first: Offset, last: Offset) -> Verdict {
+    if last < entry {
         Verdict::Undecided
+    } else if first <= entry {
+        Verdict::Right
+    } else {
+        Verdict::Wrong
     }
 }
 
@@ -94,14 +86,9 @@ mod tests {
     use super::*;
 
     fn judge(offset: i64, batches: &[(i64, i64)]) -> Verdict {
-        let mut place = Place::AtPosition;
-        for (first, last) in batches {
-            match judge_offset(Offset(offset), place, Some(Offset(*first)), Offset(*last)) {
-                Verdict::Undecided => place = Place::Behind,
-                verdict => return verdict,
-            }
-        }
-        Verdict::Undecided
+        let verdicts =
+            batches.iter().map(|(first, last)| judge_offset(Offset(offset), Offset(*first), Offset(*last)));
+        verdicts.into_iter().find(|verdict| *verdict != Verdict::Undecided).unwrap_or(Verdict::Undecided)
     }
 
     #[test]
@@ -109,13 +96,13 @@ mod tests {
         assert_eq!(judge(7, &[(5, 7)]), Verdict::Right);
         assert_eq!(judge(5, &[(5, 7)]), Verdict::Right);
         assert_eq!(judge(11, &[(5, 7), (8, 11)]), Verdict::Right);
+        assert_eq!(judge(6, &[(5, 7)]), Verdict::Right, "compaction took 7");
     }
 
     #[test]
     fn others_are_wrong() {
-        assert_eq!(judge(6, &[(5, 7)]), Verdict::Wrong);
-        assert_eq!(judge(8, &[(5, 7), (8, 11)]), Verdict::Wrong);
         assert_eq!(judge(4, &[(5, 7)]), Verdict::Wrong);
+        assert_eq!(judge(8, &[(5, 7), (9, 11)]), Verdict::Wrong);
         assert_eq!(judge(9, &[(5, 7)]), Verdict::Undecided);
     }
 

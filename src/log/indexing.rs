@@ -87,9 +87,10 @@ mod tests {
         Appended { position: Position(position), len, last_offset, max_timestamp }
     }
 
-    fn entries(due: Option<Due>) -> Option<((i64, u64), Option<(i64, i64)>)> {
-        let time = |entry: TimeEntry| (entry.timestamp.0, entry.offset.0);
-        due.map(|due| ((due.offset.offset.0, due.offset.position.0), due.time.map(time)))
+    fn due(offset: i64, position: u64, time: Option<(i64, i64)>) -> Option<Due> {
+        let time =
+            time.map(|(time, offset)| TimeEntry { timestamp: Timestamp(time), offset: Offset(offset) });
+        Some(Due { offset: OffsetEntry { offset: Offset(offset), position: Position(position) }, time })
     }
 
     #[test]
@@ -97,10 +98,8 @@ mod tests {
         let mut index = IndexBuilder::new(100);
         assert_eq!(index.append(&batch(0, 100, 3, 50)), None, "the first batch never has one");
         assert_eq!(index.append(&batch(100, 1, 4, 40)), None, "100 is not more than 100");
-        let due = index.append(&batch(101, 200, 9, 40));
-        assert_eq!(entries(due), Some(((9, 101), Some((50, 3)))));
-        let due = index.append(&batch(301, 10, 10, 50));
-        assert_eq!(entries(due), Some(((10, 301), None)), "no larger timestamp has come");
+        assert_eq!(index.append(&batch(101, 200, 9, 40)), due(9, 101, Some((50, 3))));
+        assert_eq!(index.append(&batch(301, 10, 10, 50)), due(10, 301, None), "no larger timestamp has come");
         assert_eq!(index.append(&batch(311, 10, 11, 60)), None);
         let last = TimeEntry { timestamp: Timestamp(60), offset: Offset(11) };
         assert_eq!(index.close(), Some(last));
@@ -111,7 +110,7 @@ mod tests {
     fn batches_without_timestamps_leave_the_time_index_empty() {
         let mut index = IndexBuilder::new(10);
         index.append(&batch(0, 100, 0, -1));
-        assert_eq!(entries(index.append(&batch(100, 100, 1, -1))), Some(((1, 100), None)));
+        assert_eq!(index.append(&batch(100, 100, 1, -1)), due(1, 100, None));
         assert_eq!(index.close(), None);
     }
 }

@@ -83,17 +83,17 @@ kinds! {
     Epochs = "epochs", Problem, "Leader epochs that go back, or that checkpoint and batches disagree about.";
     Checkpoint = "checkpoint", Problem, "An offset checkpoint that can't be read or doesn't fit the log.";
     Metadata = "metadata", Problem, "A small file about partition, directory or quorum that can't be read.";
+    Packed = "packed", Problem, "A compressed segment that can't be unpacked whole.";
     Unreadable = "unreadable", Problem, "What the operating system can't or won't read.";
     More = "more", Problem, "So many of one partition that the rest is only counted.";
     ZeroTail = "zero-tail", Note, "Zeros at the end of an active log: preallocated, or lost at a power failure.";
     MaxTimestamp = "max-timestamp", Note, "A batch whose largest timestamp is not that of its records.";
     Gap = "gap", Note, "Offsets are missing, and whether compaction removed them can't be told.";
     Leftover = "leftover", Note, "A file that a broker removes, or finishes with, when it starts.";
+    Copy = "copy", Note, "A segment that is not shown: another copy of it is.";
     Missing = "missing", Note, "A file that a broker makes anew, or does without.";
     Preallocated = "preallocated", Note, "Zeros at the end of a sealed segment's index.";
     Overflow = "overflow", Note, "Offsets too far above the segment's base, which a broker splits.";
-    Packed = "packed", Problem, "A compressed segment that can't be unpacked to its end.";
-    Copy = "copy", Note, "A copy of a segment of which another copy is read.";
     Cluster = "cluster", Note, "Data directories of different clusters.";
     Foreign = "foreign", Note, "What is no part of a data directory, and is not read.";
 }

@@ -15,11 +15,13 @@ pub enum Format {
     Tsv,
     /// `.log`: the whole batches that hold the records, byte for byte: a valid segment.
     Log,
+    /// `.dump`: the lines of kafka-dump-log for the whole batches that hold the records.
+    Dump,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Text, Self::Jsonl, Self::Tsv, Self::Log];
+    pub const ALL: [Self; 5] = [Self::Text, Self::Jsonl, Self::Tsv, Self::Log, Self::Dump];
 
     /// The extension, without a dot.
     pub const fn extension(self) -> &'static str {
@@ -28,7 +30,13 @@ impl Format {
             Self::Jsonl => "jsonl",
             Self::Tsv => "tsv",
             Self::Log => "log",
+            Self::Dump => "dump",
         }
+    }
+
+    /// Whether it is made of whole batches, those without visible records too.
+    pub const fn is_of_batches(self) -> bool {
+        matches!(self, Self::Log | Self::Dump)
     }
 
     /// The format of an extension.
@@ -60,13 +68,14 @@ impl Renderer {
         Self { json_prefix: jsonl::prefix(name), encodings }
     }
 
-    /// Appends `record` in `format` to `out`. A `.log` is made of batches, records add nothing to it.
+    /// Appends `record` in `format` to `out`. What is made of batches ([`Format::is_of_batches`]) gets nothing from
+    /// records.
     pub fn render(&self, format: Format, record: &Record<'_>, out: &mut Vec<u8>) {
         match format {
             Format::Text => text::render(record, out),
             Format::Jsonl => jsonl::render(self, record, out),
             Format::Tsv => tsv::render(record, out),
-            Format::Log => {}
+            Format::Log | Format::Dump => {}
         }
     }
 
@@ -74,7 +83,7 @@ impl Renderer {
     pub fn measure(&self, format: Format, record: &Record<'_>, scratch: &mut Vec<u8>) -> u64 {
         match format {
             Format::Text => return text::len(record),
-            Format::Log => return 0,
+            Format::Log | Format::Dump => return 0,
             Format::Jsonl => {
                 if let Some(len) = jsonl::len(self, record) {
                     return len;

@@ -8,6 +8,7 @@ use crate::units::Position;
 use crate::view::env::Env;
 use crate::view::format::Format;
 use crate::view::layout::{BatchTotals, Building};
+use crate::view::reading;
 use crate::view::run::{Run, STEP_BYTES};
 use crate::view::shared::Workspace;
 
@@ -104,13 +105,13 @@ impl Frontier<'_> {
         let span = (position, position.plus(batch.bytes.len() as u64));
         let first = batch.header.first_known();
         let mut totals = BatchTotals::new(span, (first, batch.header.last_offset));
-        if self.format == Format::Log {
-            totals.output = batch.bytes.len() as u64;
-        }
+        let Workspace { decoder, scratch, .. } = workspace;
+        totals.output =
+            reading::batch_output(self.format, batch, position, decoder, &self.run.segment, scratch);
         if !env.is_visible(batch) {
+            totals.add_hidden(batch);
             return Ok(totals);
         }
-        let Workspace { decoder, scratch, .. } = workspace;
         for record in batch.records(decoder, &self.run.segment.limits())? {
             let record = record?;
             // A compressed message set keeps its first offset inside.

@@ -14,17 +14,21 @@
 use zerocopy::byteorder::big_endian::{I64, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::format::batch::Batch;
 use crate::format::record::Record;
 use crate::units::{Offset, Position, Timestamp};
 use crate::view::format::Format;
 
-/// The most that the batches of a block weigh together. Payload bytes, and [`RECORD_WEIGHT`] for each record: that
-/// keeps a block's output below 256 KiB in every format, unless most of its characters need JSON escapes.
+/// The most that the batches of a block weigh together. Payload bytes, [`RECORD_WEIGHT`] for each record and [`BATCH_WEIGHT`]
+/// for each batch: that keeps a block's output below 256 KiB in every format, unless most of its characters need JSON
+/// escapes. Batches without visible records weigh what their bytes are, as some formats show them too.
 pub const BLOCK_WEIGHT: u64 = 144 * 1024;
 /// What a record weighs besides its payload.
 pub const RECORD_WEIGHT: u64 = 96;
+/// What a batch weighs besides its records: most of the length of its line in a dump.
+pub const BATCH_WEIGHT: u64 = 224;
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// One block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -107,7 +111,14 @@ pub struct BatchTotals {
 impl BatchTotals {
     /// Nothing yet.
     pub const fn new(span: (Position, Position), offsets: (Offset, Offset)) -> Self {
-        Self { span, offsets, records: 0, weight: 0, timestamps: (i64::MAX, i64::MIN), output: 0 }
+        Self { span, offsets, records: 0, weight: BATCH_WEIGHT, timestamps: (i64::MAX, i64::MIN), output: 0 }
+    }
+
+    /// Adds a batch none of whose records are visible.
+    pub fn add_hidden(&mut self, batch: &Batch<'_>) {
+        let records = u64::from(batch.header.record_count.unwrap_or(1));
+        self.weight =
+            self.weight.saturating_add(batch.bytes.len() as u64).saturating_add(records * RECORD_WEIGHT);
     }
 
     /// Adds a visible record that renders as `output` bytes.

@@ -6,7 +6,9 @@ use crate::format::batch::{Batch, Decoder};
 use crate::format::record::Record;
 use crate::log::LogError;
 use crate::log::files;
-use crate::units::Offset;
+use crate::log::segment::Segment;
+use crate::units::{Offset, Position};
+use crate::view::dump::{self, entry::Tools};
 use crate::view::env::Env;
 use crate::view::format::Format;
 use crate::view::layout::{Block, to_index};
@@ -15,6 +17,42 @@ use crate::view::shared::{RenderedKey, Workspace};
 
 /// The most that is reserved at once for a block's output; a larger one grows.
 const MAX_RESERVED: usize = 64 * 1024 * 1024;
+
+/// Appends what a batch is in a format of whole batches; nothing in others.
+fn push_batch(
+    format: Format,
+    batch: &Batch<'_>,
+    position: Position,
+    decoder: &mut Decoder,
+    segment: &Segment,
+    out: &mut Vec<u8>,
+) {
+    match format {
+        Format::Log => out.extend_from_slice(batch.bytes),
+        Format::Dump => {
+            let limits = &segment.limits();
+            dump::push_sound(batch, position, &mut Tools { decoder, limits }, out);
+        }
+        Format::Text | Format::Jsonl | Format::Tsv => {}
+    }
+}
+
+/// The number of bytes that [`push_batch`] appends; `scratch` is overwritten.
+pub(super) fn batch_output(
+    format: Format,
+    batch: &Batch<'_>,
+    position: Position,
+    decoder: &mut Decoder,
+    segment: &Segment,
+    scratch: &mut Vec<u8>,
+) -> u64 {
+    if format == Format::Log {
+        return batch.bytes.len() as u64;
+    }
+    scratch.clear();
+    push_batch(format, batch, position, decoder, segment, scratch);
+    scratch.len() as u64
+}
 
 /// Which end of a selection a batch lies across.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,9 +105,9 @@ impl Run {
         let begun = out.len();
         let len = to_index(placed.end - placed.start);
         out.reserve(len.min(MAX_RESERVED));
-        if format == Format::Log {
-            self.for_each_batch(env, &placed.block, |batch, _| {
-                out.extend_from_slice(batch.bytes);
+        if format.is_of_batches() {
+            self.for_each_batch(env, &placed.block, |batch, position, decoder| {
+                push_batch(format, batch, position, decoder, &self.segment, out);
                 Ok(true)
             })?;
         } else {
@@ -85,6 +123,28 @@ impl Run {
         Ok(())
     }
 
+    /// The output of a block in a format of whole batches.
+    ///
+    /// # Errors
+    /// [`LogError::Stale`] when the block's bytes are not what they were.
+    pub(super) fn measure_batches(
+        &self,
+        env: &Env<'_>,
+        format: Format,
+        block: &Block,
+    ) -> Result<u64, LogError> {
+        let (start, end) = block.span();
+        if format == Format::Log {
+            return Ok(end - start);
+        }
+        let (mut output, mut scratch) = (0, Vec::new());
+        self.for_each_batch(env, block, |batch, position, decoder| {
+            output += batch_output(format, batch, position, decoder, &self.segment, &mut scratch);
+            Ok(true)
+        })?;
+        Ok(output)
+    }
+
     /// Calls `visit` with each visible record of a block, until it says false.
     ///
     /// # Errors
@@ -95,7 +155,7 @@ impl Run {
         block: &Block,
         mut visit: impl FnMut(&Record<'_>, &Batch<'_>) -> bool,
     ) -> Result<(), LogError> {
-        self.for_each_batch(env, block, |batch, decoder| {
+        self.for_each_batch(env, block, |batch, _, decoder| {
             if !env.is_visible(batch) {
                 return Ok(true);
             }
@@ -108,12 +168,12 @@ impl Run {
         })
     }
 
-    /// Calls `visit` with each batch of a block, until it says false.
+    /// Calls `visit` with each batch of a block and its place, until it says false.
     fn for_each_batch(
         &self,
         env: &Env<'_>,
         block: &Block,
-        mut visit: impl FnMut(&Batch<'_>, &mut Decoder) -> Result<bool, LogError>,
+        mut visit: impl FnMut(&Batch<'_>, Position, &mut Decoder) -> Result<bool, LogError>,
     ) -> Result<(), LogError> {
         let (file, _) = self.segment.open()?;
         env.shared.with_workspace(|workspace| {
@@ -125,20 +185,21 @@ impl Run {
             if read < len {
                 return Err(self.stale());
             }
-            let mut rest = input.as_slice();
+            let (mut rest, mut position) = (input.as_slice(), Position(start));
             while !rest.is_empty() {
                 let batch = Batch::parse(rest).map_err(|_| self.stale())?;
                 rest = rest.get(batch.bytes.len()..).unwrap_or_default();
-                if !visit(&batch, decoder)? {
+                if !visit(&batch, position, decoder)? {
                     break;
                 }
+                position = position.plus(batch.bytes.len() as u64);
             }
             Ok(())
         })
     }
 
     /// Bytes of output before `offset`, once a block that reaches it is measured: those of the records below it. Whole
-    /// batches (`.log`) count as `edge` says.
+    /// batches (`.log`, `.dump`) count as `edge` says.
     ///
     /// # Errors
     /// Those of [`Self::for_each_record`].
@@ -154,8 +215,9 @@ impl Run {
         if placed.block.base() >= offset {
             return Ok(output);
         }
-        if format == Format::Log {
-            self.for_each_batch(env, &placed.block, |batch, decoder| {
+        let mut scratch = Vec::new();
+        if format.is_of_batches() {
+            self.for_each_batch(env, &placed.block, |batch, position, decoder| {
                 let before = match edge {
                     Edge::Start => batch.header.last_offset < offset,
                     Edge::End => {
@@ -163,12 +225,13 @@ impl Run {
                         first.unwrap_or(batch.header.last_offset) < offset
                     }
                 };
-                output += if before { batch.bytes.len() as u64 } else { 0 };
+                if before {
+                    output += batch_output(format, batch, position, decoder, &self.segment, &mut scratch);
+                }
                 Ok(before)
             })?;
             return Ok(output);
         }
-        let mut scratch = Vec::new();
         self.for_each_record(env, &placed.block, |record, _| {
             let before = record.offset < offset;
             output += if before { env.renderer.measure(format, record, &mut scratch) } else { 0 };

@@ -281,8 +281,8 @@ impl Run {
             let Some(block) = next else { break };
             let (start, end) = block.span();
             let mut output = 0;
-            if format == Format::Log {
-                output = end - start;
+            if format.is_of_batches() {
+                output = self.measure_batches(env, format, &block)?;
             } else {
                 self.for_each_record(env, &block, |record, _| {
                     output += env.renderer.measure(format, record, &mut scratch);

@@ -14,6 +14,8 @@ pub mod console;
 pub mod dumped;
 pub mod fixtures;
 pub mod growing;
+pub mod kafka;
 pub mod model;
 pub mod mounted;
+pub mod salvaged;
 pub mod shown;

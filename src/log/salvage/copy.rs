@@ -9,17 +9,18 @@ use crate::format::batch::{Batch, Decoder, Limits};
 use crate::format::names::METADATA_TOPIC;
 use crate::log::LogError;
 use crate::log::durable;
-use crate::log::epochs::EpochRecovery;
+use crate::log::epochs::{EpochRecovery, Epochs};
 use crate::log::indexing::IndexBuilder;
+use crate::log::partition::Partition;
 use crate::log::producers::{Contents, Producers};
 use crate::log::salvage::files::Small;
 use crate::log::salvage::plan::Job;
 use crate::log::salvage::report::{Kept, Left, Offsets, PartitionReport};
 use crate::log::salvage::segments::{NewSegment, Whole, takes_offset, write_snapshot};
-use crate::log::salvage::{Options, Writing};
-use crate::log::scan::{Damage, Step, Tail};
+use crate::log::salvage::{LeaderEpochs, Options, Writing};
+use crate::log::scan::{Damage, Fault, Step, Tail};
 use crate::log::segment::Segment;
-use crate::units::{Offset, Position};
+use crate::units::{LeaderEpoch, Offset, Position};
 
 /// Copies what is sound of one partition; `progress` is told how many more bytes of the source were read.
 ///
@@ -80,7 +81,10 @@ impl<'a> Copier<'a> {
             job,
             options,
             directory,
-            epochs: EpochRecovery::new(small.epochs()),
+            epochs: EpochRecovery::new(match options.leader_epochs {
+                LeaderEpochs::Keep => small.epochs(),
+                LeaderEpochs::Reset => Epochs::default(),
+            }),
             snapshot_at: None,
             producers: Producers::default(),
             current: None,
@@ -90,7 +94,7 @@ impl<'a> Copier<'a> {
             ended: false,
             kept: Kept::default(),
             left: std::mem::take(&mut small.left),
-            notes: std::mem::take(&mut small.notes),
+            notes: notes(&job.partition, &mut small),
             small,
             decoder: Decoder::default(),
         }
@@ -98,8 +102,8 @@ impl<'a> Copier<'a> {
 
     fn segment(&mut self, segment: &Arc<Segment>, progress: &dyn Fn(u64)) -> Result<(), LogError> {
         let file = segment.path.file_name().unwrap_or_default().to_string_lossy();
-        let (source, len) = segment.open()?;
-        let modified = source.metadata().and_then(|metadata| metadata.modified()).ok();
+        let (_, len) = segment.open()?;
+        let modified = modified(segment);
         let limits = segment.limits();
         let mut scanner = segment.scan(segment.start())?;
         let mut read = 0;
@@ -126,8 +130,9 @@ impl<'a> Copier<'a> {
         let contents = match Contents::of(batch, &mut self.decoder, limits) {
             Ok(contents) => contents,
             Err(error) => {
-                let known = batch.header.first_known();
-                self.leave(place, batch, known, &error);
+                // A compressed message set keeps its first offset inside: it may be any that was to come.
+                let unknown = self.end.max(place.base).min(batch.header.last_offset);
+                self.leave(place, batch, batch.header.base_offset.unwrap_or(unknown), &error);
                 return Ok(());
             }
         };
@@ -149,7 +154,15 @@ impl<'a> Copier<'a> {
     fn keep(&mut self, place: &Place<'_>, batch: &Batch<'_>, contents: &Contents) -> Result<(), LogError> {
         let header = &batch.header;
         let (first, last) = (contents.first_offset, header.last_offset);
-        let whole = Whole { bytes: batch.bytes, first, last, max_timestamp: header.max_timestamp };
+        let epoch =
+            header.leader_epoch.filter(|epoch| epoch.0 >= 0).map(|epoch| match self.options.leader_epochs {
+                LeaderEpochs::Keep => epoch,
+                LeaderEpochs::Reset => LeaderEpoch(0),
+            });
+        let stamped =
+            epoch.filter(|epoch| header.leader_epoch != Some(*epoch)).map(|epoch| batch.stamped(epoch));
+        let bytes = stamped.as_deref().unwrap_or(batch.bytes);
+        let whole = Whole { bytes, first, last, max_timestamp: header.max_timestamp };
         self.bound(first);
         let mut segment = match self.current.take() {
             Some(segment) if segment.takes(&whole) => segment,
@@ -166,7 +179,7 @@ impl<'a> Copier<'a> {
             segment.abort(aborted);
         }
         self.current = Some(segment);
-        if let Some(epoch) = header.leader_epoch.filter(|epoch| epoch.0 >= 0) {
+        if let Some(epoch) = epoch {
             self.epochs.append(epoch, first);
         }
         self.count(&whole, contents.records);
@@ -243,6 +256,11 @@ impl<'a> Copier<'a> {
     }
 
     fn damage(&mut self, file: &str, damage: &Damage) {
+        if let Fault::Swapped { .. } = damage.fault {
+            // The batch itself is kept.
+            self.notes.push(format!("{file} at {}: {}", damage.position, damage.fault));
+            return;
+        }
         self.bound(damage.expected);
         self.unbounded = Some(self.left.len());
         self.left.push(Left {
@@ -291,6 +309,7 @@ impl<'a> Copier<'a> {
             self.recall(log_end);
             self.snapshot(log_end)?;
         }
+        self.note_lost_end(log_end);
         let known_start = self.job.partition.log_start()?;
         let log_start = self.checked_start(known_start, first_base, log_end);
         let epochs = self.epochs.finish(log_start, log_end);
@@ -322,8 +341,18 @@ impl<'a> Copier<'a> {
         if is_there || is_behind_gap {
             return Ok(());
         }
-        let modified = std::fs::symlink_metadata(&last.path).and_then(|metadata| metadata.modified()).ok();
-        self.begin(base, modified)?.close()
+        self.begin(base, modified(last))?.close()
+    }
+
+    /// Notes that the log once went on: nothing that could be left is there of it.
+    fn note_lost_end(&mut self, log_end: Offset) {
+        let known = self.job.partition.high_watermark().max(self.small.last_snapshot());
+        if let Some(known) = known.filter(|known| *known > log_end && self.unbounded.is_none()) {
+            let text = format!(
+                "the log went on to {known}, as its high watermark or a snapshot says: that end is lost"
+            );
+            self.notes.push(text);
+        }
     }
 
     /// The log start, unless it is behind the end: a broker would delete all of such a log.
@@ -337,4 +366,18 @@ impl<'a> Copier<'a> {
         }
         start.max(first_base)
     }
+}
+
+/// What the partition and its small files have to tell beforehand.
+fn notes(partition: &Partition, small: &mut Small) -> Vec<String> {
+    let of_files = partition.notes().into_iter().map(|note| {
+        let file = note.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        format!("{file}: {}", note.cause)
+    });
+    of_files.chain(std::mem::take(&mut small.notes)).collect()
+}
+
+/// The time of a segment's file, as it is stored.
+fn modified(segment: &Segment) -> Option<SystemTime> {
+    std::fs::symlink_metadata(&segment.path).and_then(|metadata| metadata.modified()).ok()
 }

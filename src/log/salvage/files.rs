@@ -73,6 +73,19 @@ impl Small {
         }
     }
 
+    /// The offset of the source's last producer snapshot.
+    pub(super) fn last_snapshot(&self) -> Option<Offset> {
+        let files = self.names().into_iter().filter_map(|name| SegmentFile::parse(&name));
+        let snapshots = files.filter(|file| *file == SegmentFile::live(file.base, FileType::Snapshot));
+        snapshots.map(|file| file.base).max()
+    }
+
+    /// The names in the partition's directory.
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    }
+
     /// Writes what is kept, and the epochs; a log without epochs, as of message sets, needs no checkpoint.
     ///
     /// # Errors
@@ -130,9 +143,7 @@ impl Small {
             let parsed: Result<serde_json::Map<String, serde_json::Value>, _> = serde_json::from_slice(bytes);
             parsed.map(drop).map_err(|error| error.to_string())
         });
-        let entries = std::fs::read_dir(&self.directory).into_iter().flatten().flatten();
-        let mut found: Vec<String> =
-            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let mut found = self.names();
         found.retain(|name| KraftSnapshot::parse(name).is_some_and(|file| file.state == FileState::Live));
         found.sort();
         for name in found {

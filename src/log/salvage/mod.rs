@@ -40,17 +40,32 @@ pub enum Writing {
     Nothing,
 }
 
+/// What becomes of the leader epochs in the batches, which no checksum covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaderEpochs {
+    /// They stay: batches are copied byte for byte.
+    Keep,
+    /// All become 0. A topic that was made anew counts its epochs from 0, and its followers don't take batches of higher ones.
+    Reset,
+}
+
 /// How to salvage.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// The topics' `index.interval.bytes`.
     pub index_interval_bytes: u64,
+    /// What becomes of the leader epochs.
+    pub leader_epochs: LeaderEpochs,
     /// Whether anything is written.
     pub writing: Writing,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { index_interval_bytes: DEFAULT_INTERVAL_BYTES, writing: Writing::Files }
+        Self {
+            index_interval_bytes: DEFAULT_INTERVAL_BYTES,
+            leader_epochs: LeaderEpochs::Keep,
+            writing: Writing::Files,
+        }
     }
 }

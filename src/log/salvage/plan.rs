@@ -153,7 +153,8 @@ pub fn plan(source: &Source, patterns: &[String], out: &Path) -> Result<Plan, Pl
             }
         }
         if taken {
-            let root = roots.iter().position(|root| root == path || path.parent() == Some(root)).unwrap_or(0);
+            let around = roots.iter().enumerate().filter(|(_, root)| path.starts_with(root));
+            let root = around.max_by_key(|(_, root)| root.components().count()).map_or(0, |(root, _)| root);
             let directory = plan.directories[root].path.join(partition.name.to_string());
             plan.jobs.push(Job { partition: Arc::clone(partition), data_directory: root, directory });
         } else if is_leftover(partition) {

@@ -62,7 +62,11 @@ impl Listing {
         let Ok(metadata) = std::fs::symlink_metadata(&path) else { return };
         let len = metadata.len();
         if !metadata.is_file() {
-            let cause = if metadata.is_dir() { "a directory" } else { "neither a file nor a directory" };
+            let cause = match (metadata.is_dir(), metadata.is_symlink()) {
+                (true, _) => "a directory",
+                (_, true) => "a symbolic link",
+                _ => "neither a file nor a directory",
+            };
             self.problems.push(Problem::of_file(&path, Kind::Foreign, format!("{cause}: not read")));
         } else if let Some(file) = SegmentFile::parse(&name) {
             self.add_segment_file(file, path, len);

@@ -93,6 +93,13 @@ pub fn contradiction(entries: &[EpochEntry], run: &EpochRun) -> Option<(Option<u
     let at = after.checked_sub(1)?;
     let (entry, LeaderEpoch(own)) = (entries.get(at)?, run.epoch);
     let (LeaderEpoch(said), start) = (entry.epoch, entry.start_offset);
+    if let Some(late) = entries.iter().position(|entry| entry.epoch == run.epoch).filter(|late| *late > at) {
+        let start = entries.get(late)?.start_offset;
+        return Some((
+            Some(late),
+            format!("says epoch {own} from offset {start} on, batches from {} on have it", run.first),
+        ));
+    }
     if said != own {
         let is_missing = after == entries.len() && own > said;
         let cause =

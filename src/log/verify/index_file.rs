@@ -170,5 +170,7 @@ fn read_data(file: &impl ReadAt, len: u64) -> io::Result<Vec<u8>> {
             break;
         }
     }
+    // A broker may have appended meanwhile.
+    bytes.truncate(usize::try_from(len).unwrap_or(usize::MAX));
     Ok(bytes)
 }

@@ -236,12 +236,18 @@ fn bootstrap(directory: &Path, source: &Source) -> Vec<Problem> {
     if path.is_file() { kraft::check(&path, source.limits()) } else { Vec::new() }
 }
 
-/// What can be said of a partition directory without reading its logs.
+/// Problems of a partition directory that show without reading its logs; no notes, as brokers that run leave leftovers
+/// all the time.
 pub fn cheap_checks(partition: &Path) -> Vec<Problem> {
-    partition::cheap(partition)
+    without_notes(partition::cheap(partition))
 }
 
-/// What can be said of the files at the top of a data directory.
+/// Problems of the files at the top of a data directory.
 pub fn top_checks(directory: &Path) -> Vec<Problem> {
-    DataDirectory::read(directory).1
+    without_notes(DataDirectory::read(directory).1)
+}
+
+fn without_notes(mut problems: Vec<Problem>) -> Vec<Problem> {
+    problems.retain(|problem| problem.kind.severity() == Severity::Problem);
+    problems
 }

@@ -114,9 +114,23 @@ pub(super) fn check(segment: &Arc<Segment>, around: Around, progress: Progress<'
     match walk.log() {
         Ok((len, tail)) => walk.conclude(&indexes, len, &tail),
         Err(error) => {
-            let problem = Problem::of_file(&segment.path, Kind::Unreadable, error.to_string());
-            walk.report.found.add(problem);
-            walk.report
+            // A broker has deleted or compacted it since it was listed: that is no problem.
+            if !matches!(error, LogError::Stale { .. }) {
+                let problem = Problem::of_file(&segment.path, Kind::Unreadable, error.to_string());
+                walk.report.found.add(problem);
+            }
+            // What it held is not known.
+            walk.transactions.damage();
+            let (found, carried) = (walk.report.found, walk.transactions.finish().1);
+            let (has_damage, begins_damaged, ends_damaged) = (true, true, true);
+            SegmentReport {
+                found,
+                carried,
+                has_damage,
+                begins_damaged,
+                ends_damaged,
+                ..SegmentReport::default()
+            }
         }
     }
 }
@@ -229,7 +243,7 @@ impl Walk<'_> {
         };
         match contents.marker {
             Some(ControlType::Abort) => self.transactions.abort(producer, header.last_offset),
-            Some(ControlType::Commit) => self.transactions.commit(producer),
+            Some(ControlType::Commit) => self.transactions.commit(producer, header.last_offset),
             Some(_) => {}
             None if !header.is_control && contents.count > Some(0) => {
                 self.transactions.data(producer, contents.first);

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use crate::format::batch::{BatchError, Codec, Decoder, HEADER_V2_LEN, Limits};
-use crate::format::record::TimestampType;
+use crate::format::record::{Headers, TimestampType};
 use crate::format::unchecked::{
     BatchHeader, MessageHeader, UncheckedHeader, UncheckedMessage, UncheckedRecord,
 };
@@ -318,6 +318,24 @@ fn push_bool(name: &str, value: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(if value { b"true" } else { b"false" });
 }
 
+/// Appends a number that mostly has few digits: those are written without a call.
+#[inline]
+fn push_short(number: i64, out: &mut Vec<u8>) {
+    let digit = |number: i64| b'0' + (number % 10) as u8;
+    match number {
+        0..10 => out.push(digit(number)),
+        10..100 => out.extend_from_slice(&[digit(number / 10), digit(number)]),
+        100..1000 => out.extend_from_slice(&[digit(number / 100), digit(number / 10), digit(number)]),
+        1000..10_000 => out.extend_from_slice(&[
+            digit(number / 1000),
+            digit(number / 100),
+            digit(number / 10),
+            digit(number),
+        ]),
+        _ => push_integer(number, out),
+    }
+}
+
 #[inline]
 fn push_timestamp(timestamp_type: TimestampType, timestamp: i64, out: &mut Vec<u8>) {
     let name: &[u8] = match timestamp_type {
@@ -380,19 +398,12 @@ fn push_record(
         push_integer(record.offset, out);
         push_timestamp(batch.timestamp_type(), record.timestamp, out);
         out.extend_from_slice(b" keySize: ");
-        push_integer(size(record.key), out);
+        push_short(size(record.key), out);
         out.extend_from_slice(b" valueSize: ");
-        push_integer(size(record.value), out);
+        push_short(size(record.value), out);
         out.extend_from_slice(b" sequence: ");
-        push_integer(record.sequence.into(), out);
-        out.extend_from_slice(b" headerKeys: [");
-        for (index, header) in record.headers.iter().enumerate() {
-            if index > 0 {
-                out.push(b',');
-            }
-            push_text(header.name, out);
-        }
-        out.push(b']');
+        push_short(record.sequence.into(), out);
+        push_header_keys(&record.headers, out);
         if batch.is_control() {
             control::push(record.key, record.value, out)?;
         }
@@ -402,6 +413,21 @@ fn push_record(
     }
     out.push(b'\n');
     Ok(())
+}
+
+#[inline]
+fn push_header_keys(headers: &Headers<'_>, out: &mut Vec<u8>) {
+    if headers.is_empty() {
+        out.extend_from_slice(b" headerKeys: []");
+        return;
+    }
+    let mut gap: &[u8] = b" headerKeys: [";
+    for header in headers.iter() {
+        out.extend_from_slice(gap);
+        push_text(header.name, out);
+        gap = b",";
+    }
+    out.push(b']');
 }
 
 /// The messages of an entry of magic 0 or 1.

@@ -8,13 +8,13 @@ use std::io;
 
 use crate::format::batch::{Decoder, Limits};
 use crate::format::index::{OFFSET_ENTRY_LEN, OffsetIndex};
-use crate::format::unchecked::UncheckedHeader;
-use crate::log::entries::{Entries, Step};
+use crate::format::unchecked::{MessageHeader, UncheckedHeader};
+use crate::log::entries::{Entries, Entry, Step};
 use crate::log::files::ReadAt;
-use crate::log::index_check::{Place, Verdict, judge_offset};
+use crate::log::index_check::{Verdict, judge_offset};
 use crate::units::{Offset, Position};
-use crate::view::dump::kind::{base_offset, stem};
-use crate::view::dump::{Dumped, push_dumping, push_integer};
+use crate::view::dump::kind::{Base, stem};
+use crate::view::dump::{Dumped, push_dumping, push_integer, push_mark};
 
 /// An index file.
 #[derive(Debug, Clone, Copy)]
@@ -50,11 +50,14 @@ pub enum Mode {
 }
 
 impl IndexFile<'_> {
-    /// The segment's base offset; that it isn't in the name is told.
+    /// The segment's base offset; a name that isn't one to Kafka's tool is told.
     pub(super) fn base(&self, out: &mut Dumped) -> Offset {
-        let base = base_offset(self.name);
+        let (base, note) = Base::of(self.name).resolve(self.name);
+        if let Some(note) = note {
+            push_mark(note, &mut out.text);
+        }
         if base.is_none() {
-            out.fault(format_args!("{:?} begins with no offset; offsets are counted from 0", self.name));
+            out.fault("offsets are counted from 0");
         }
         Offset(base.unwrap_or(0))
     }
@@ -91,7 +94,7 @@ pub fn dump<F: ReadAt + Clone>(
         return Ok(out);
     }
     let entries = stored_entries(&index);
-    let mut check = log.map(|log| Check::new(log, base));
+    let mut check = log.map(Check::new);
     let mut mismatches = BTreeMap::new();
     for (number, (offset, position)) in entries.iter().enumerate() {
         let is_unused = number == 0 && entries.len() == 1 && (*offset, *position) == (base, 0);
@@ -169,7 +172,7 @@ struct Check<F> {
 }
 
 impl<F: ReadAt + Clone> Check<F> {
-    fn new(log: LogBeside<F>, _base: Offset) -> Self {
+    fn new(log: LogBeside<F>) -> Self {
         let LogBeside { file, len, limits } = log;
         let entries = Entries::new(file, len, Position(0), limits);
         Self { entries, limits, decoder: Decoder::default() }
@@ -186,35 +189,36 @@ impl<F: ReadAt + Clone> Check<F> {
         // Entries that aren't in order bound nothing.
         let bound = next.and_then(|next| u64::try_from(next).ok()).filter(|next| *next > at).unwrap_or(len);
         self.entries.seek(Position(at));
-        let mut found = None;
+        let (mut found, mut before) = (None, None);
         while found.is_none() || self.entries.position().0 < bound {
-            let place = if found.is_none() { Place::AtPosition } else { Place::Behind };
-            let (last, is_set) = match self.next_batch()? {
-                Ok(batch) => batch,
+            let position = self.entries.position();
+            let header = match self.next_batch()? {
+                Ok(header) => header,
                 Err(cause) => return Ok(found.map_or(Judged::Nothing(cause), Judged::Mismatch)),
             };
-            let first = match place {
-                Place::AtPosition if last != offset => self.first_offset(at, is_set)?,
-                _ => None,
+            let last = Offset(header.last_offset());
+            let first = match (&header, before) {
+                _ if last <= offset => last,
+                (UncheckedHeader::Batch(batch), _) => Offset(batch.base_offset),
+                (UncheckedHeader::Message(_), Some(before)) => Offset::next(before),
+                (UncheckedHeader::Message(message), None) => {
+                    self.first_of_set(position, message)?.unwrap_or(last)
+                }
             };
-            match judge_offset(offset, place, first, last) {
+            match judge_offset(offset, first, last) {
                 Verdict::Right => return Ok(Judged::Right),
                 Verdict::Wrong => return Ok(Judged::Mismatch(found.unwrap_or(last))),
-                Verdict::Undecided => found = found.or(Some(last)),
+                Verdict::Undecided => (found, before) = (found.or(Some(last)), Some(last)),
             }
         }
         Ok(found.map_or(Judged::Right, Judged::Mismatch))
     }
 
-    /// The last offset of the next batch, and whether it is of magic 0 or 1.
-    fn next_batch(&mut self) -> io::Result<Result<(Offset, bool), String>> {
+    /// The header of the next batch, or why there is none.
+    fn next_batch(&mut self) -> io::Result<Result<UncheckedHeader, String>> {
         Ok(match self.entries.step_over()? {
-            Step::Entry(entry) => match UncheckedHeader::read(entry.head) {
-                Some(header) => {
-                    Ok((Offset(header.last_offset()), matches!(header, UncheckedHeader::Message(_))))
-                }
-                None => Err("the log ends within the header of a batch".to_owned()),
-            },
+            Step::Entry(entry) => UncheckedHeader::read(entry.head)
+                .ok_or_else(|| "the log ends within the header of a batch".to_owned()),
             Step::Short { .. } => Err("no whole batch is there".to_owned()),
             Step::TooSmall { size, .. } => {
                 Err(format!("no batch is there: an entry can't have {size} bytes"))
@@ -222,21 +226,15 @@ impl<F: ReadAt + Clone> Check<F> {
         })
     }
 
-    /// The first offset of the batch at `position`, for which a message set is decoded.
-    fn first_offset(&mut self, position: u64, is_set: bool) -> io::Result<Option<Offset>> {
+    /// The first offset in the message set at `position`, which is decoded for it.
+    fn first_of_set(&mut self, position: Position, message: &MessageHeader) -> io::Result<Option<Offset>> {
         let after = self.entries.position();
-        self.entries.seek(Position(position));
-        let step = if is_set { self.entries.step()? } else { self.entries.step_over()? };
-        let Step::Entry(entry) = step else { return Ok(None) };
-        let first = match UncheckedHeader::read(entry.head) {
-            Some(UncheckedHeader::Batch(batch)) => Some(batch.base_offset),
-            Some(UncheckedHeader::Message(message)) => entry.bytes.and_then(|bytes| {
-                let mut messages = message.messages(bytes, &mut self.decoder, &self.limits).ok()?;
-                Some(messages.next()?.ok()?.offset)
-            }),
-            None => None,
-        };
+        self.entries.seek(position);
+        let Step::Entry(Entry { bytes: Some(bytes), .. }) = self.entries.step()? else { return Ok(None) };
+        let messages = message.messages(bytes, &mut self.decoder, &self.limits);
+        let first = messages.ok().and_then(|mut messages| messages.next()?.ok());
+        let first = first.map(|message| Offset(message.offset));
         self.entries.seek(after);
-        Ok(first.map(Offset))
+        Ok(first)
     }
 }

@@ -4,6 +4,7 @@
 //! here, where Kafka ignores the file; and the text files of data directories, which have no dot, have a dump too.
 
 use crate::format::names::{self, KraftSnapshot};
+use crate::format::uuid::Uuid;
 
 /// What kind of file it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,9 +67,42 @@ impl Kind {
     }
 }
 
-/// What a name says before its first dot, as a number; Kafka takes nothing else for a base offset.
-pub fn base_offset(name: &str) -> Option<i64> {
-    stem(name).parse().ok()
+/// The base offset that a name says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Base {
+    /// A number is all that is before the first dot, as Kafka wants it.
+    Plain(i64),
+    /// A number and a segment's id, as in tiered storage (`BASE-ID`) and in the cache of its indexes (`BASE_ID`).
+    Tiered(i64),
+    /// None.
+    Unknown,
+}
+
+impl Base {
+    /// The base offset in `name`.
+    pub fn of(name: &str) -> Self {
+        let stem = stem(name);
+        if let Ok(base) = stem.parse() {
+            return Self::Plain(base);
+        }
+        let Some((base, id)) = stem.split_once(['-', '_']) else { return Self::Unknown };
+        match base.parse() {
+            Ok(base) if id.parse::<Uuid>().is_ok() => Self::Tiered(base),
+            _ => Self::Unknown,
+        }
+    }
+
+    /// The number, and what is to be told of a name that Kafka's tool stops at.
+    pub fn resolve(self, name: &str) -> (Option<i64>, Option<String>) {
+        match self {
+            Self::Plain(base) => (Some(base), None),
+            Self::Tiered(base) => (
+                Some(base),
+                Some(format!("{:?} is no offset to kafka-dump-log; {base} is meant", stem(name))),
+            ),
+            Self::Unknown => (None, Some(format!("{name:?} begins with no offset"))),
+        }
+    }
 }
 
 /// What a name has before its first dot.
@@ -86,10 +120,14 @@ pub fn push_heading(name: &str, kind: Kind, out: &mut Vec<u8>) {
             }
             None => return super::push_mark(format_args!("{name:?} has no end offset and epoch"), out),
         },
-        _ => match base_offset(name) {
-            Some(base) => format!("Log starting offset: {base}"),
-            None => return super::push_mark(format_args!("{name:?} begins with no offset"), out),
-        },
+        _ => {
+            let (base, note) = Base::of(name).resolve(name);
+            if let Some(note) = note {
+                super::push_mark(note, out);
+            }
+            let Some(base) = base else { return };
+            format!("Log starting offset: {base}")
+        }
     };
     out.extend_from_slice(line.as_bytes());
     out.push(b'\n');
@@ -117,6 +155,20 @@ mod tests {
             ("00000000000000000000.log.gz", None),
         ] {
             assert_eq!(Kind::of(name), kind, "{name}");
+        }
+    }
+    #[test]
+    fn bases() {
+        for (name, base) in [
+            ("00000000000000000042.log", Base::Plain(42)),
+            ("42.index", Base::Plain(42)),
+            ("00000000000000000042-_HR0nMFLTU6SXKbbxrmaew.index", Base::Tiered(42)),
+            ("42__HR0nMFLTU6SXKbbxrmaew.index", Base::Tiered(42)),
+            ("00000000000000000042-0000000007.checkpoint", Base::Unknown),
+            ("copy of 42.log", Base::Unknown),
+            (".log", Base::Unknown),
+        ] {
+            assert_eq!(Base::of(name), base, "{name}");
         }
     }
 }

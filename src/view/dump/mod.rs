@@ -8,6 +8,7 @@
 //! | [`kind`] | which kind of file a name means |
 //! | [`log`] | `.log` and `.checkpoint`, step by step |
 //! | [`entry`] | the lines of one batch and its records |
+//! | [`file`] | a dump as a file with a size; [`measured`]: of a log, which may be long |
 //! | [`control`] | what a control record's line ends with |
 //! | [`java`] | text as Java prints it |
 //! | [`index`], [`time_index`] | `.index` and `.timeindex`, compared with their log |
@@ -16,20 +17,23 @@
 
 pub mod control;
 pub mod entry;
+pub mod file;
 pub mod index;
 pub mod java;
 pub mod kind;
 pub mod log;
+pub mod measured;
 pub mod small;
 pub mod text_files;
 pub mod time_index;
 
 use std::io;
 
-use crate::format::batch::Limits;
+use crate::format::batch::{Batch, Limits};
 use crate::format::index::OffsetIndex;
 use crate::log::beside::Beside;
-use crate::units::Offset;
+use crate::units::{Offset, Position};
+use entry::{Level, Observed, Placed, Shown, Tools};
 use index::{IndexFile, LogBeside, Mode};
 use kind::Kind;
 
@@ -77,6 +81,22 @@ pub fn push_dumping(path: &str, out: &mut Vec<u8>) {
 }
 
 pub(super) use crate::view::jsonl::push_integer;
+
+/// Appends the lines of a batch whose checksum is right, at `position` of its segment.
+pub fn push_sound(batch: &Batch<'_>, position: Position, tools: &mut Tools<'_>, out: &mut Vec<u8>) {
+    let Batch { bytes, header } = *batch;
+    let placed = Placed {
+        position: position.0,
+        len: bytes.len() as u64,
+        head: bytes,
+        bytes: Some(bytes),
+        checksum: header.crc,
+    };
+    let shown = Shown::all(Level::Contents);
+    if let Err(fault) = entry::push(&placed, &shown, tools, &mut Observed::default(), out) {
+        push_mark(format_args!("position {position}: {fault}"), out);
+    }
+}
 
 /// Dumps a file that is no log.
 ///

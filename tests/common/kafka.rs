@@ -1,0 +1,119 @@
+//! The real Kafka 4.4: its jars, from Maven into `target/tmp`, and one JVM that does what `tests/broker/Driver.java` lists.
+//!
+//! Without `java` and `mvn`, or where Maven can't fetch, tests say why and pass; with `CI=true` they fail instead.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::mounted::{has, skip};
+
+/// The version that the fixtures of `tests/data` are of.
+const VERSION: &str = "4.4.0";
+
+/// A JVM with Kafka in it; ended when dropped.
+#[derive(Debug)]
+pub struct Kafka {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    scratch: TempDir,
+}
+
+impl Kafka {
+    /// Starts it; `None` where that can't be done.
+    pub fn start() -> Option<Self> {
+        let jars = if has("java") && has("mvn") { jars() } else { None }?;
+        let scratch = tempfile::tempdir().expect("temporary directory");
+        let log = fs::File::create(scratch.path().join("log")).expect("a log can be made");
+        let make = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/make/log4j2.xml");
+        let mut child = Command::new("java")
+            // Started once for a few seconds: no time to optimise.
+            .args(["-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"])
+            .arg(format!("-Dlog4j2.configurationFile={}", make.display()))
+            .arg("-cp")
+            .arg(format!("{}/*", jars.display()))
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/broker/Driver.java"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .expect("java can be started");
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().expect("its output"));
+        Some(Self { child, stdin, stdout, scratch })
+    }
+
+    /// Runs one command of the driver; panics when that failed.
+    pub fn run(&mut self, words: &[&str]) -> Value {
+        let answer = self.try_run(words);
+        assert!(answer.get("thrown").is_none(), "{words:?}: {}\n{}", answer["thrown"], self.log());
+        answer
+    }
+
+    /// The same, where `{"thrown": ..}` is an answer too.
+    pub fn try_run(&mut self, words: &[&str]) -> Value {
+        let stdin = self.stdin.as_mut().expect("it runs");
+        writeln!(stdin, "{}", words.join("\t")).expect("it listens");
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("it answers");
+        serde_json::from_str(&line)
+            .unwrap_or_else(|error| panic!("{words:?}: {error}: {line}\n{}", self.log()))
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.scratch.path().join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Kafka {
+    fn drop(&mut self) {
+        // Its input ends, and so does it.
+        self.stdin = None;
+        if std::thread::panicking() {
+            eprintln!("what Kafka said:\n{}", self.log());
+            let _ = self.child.kill();
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// A directory with Kafka's jars, fetched once.
+fn jars() -> Option<PathBuf> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let jars = target.join(format!("kafka-{VERSION}"));
+    if jars.is_dir() {
+        return Some(jars);
+    }
+    let part = tempfile::tempdir_in(target).expect("temporary directory");
+    let output = Command::new("mvn")
+        .args(["-B", "-q", "dependency:copy-dependencies"])
+        .arg(format!("-Dkv={VERSION}"))
+        .arg(format!("-DoutputDirectory={}", part.path().display()))
+        .arg("-f")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/make/pom.xml"))
+        .output()
+        .expect("mvn can be started");
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stdout);
+        skip(&format!("Kafka {VERSION} can't be fetched: {}", text.lines().next().unwrap_or_default()));
+        return None;
+    }
+    // Another test may have been faster.
+    match fs::rename(part.path(), &jars) {
+        Ok(()) => drop(part.keep()),
+        Err(error) => assert!(jars.is_dir(), "{}: {error}", jars.display()),
+    }
+    Some(jars)
+}
+
+/// Ports of the loopback that nobody uses.
+pub fn free_ports<const N: usize>() -> [u16; N] {
+    let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
+    listeners.map(|listener| listener.local_addr().expect("its address").port())
+}
