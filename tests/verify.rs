@@ -125,6 +125,39 @@ fn several_sources_at_once_and_partitions_by_themselves() {
     assert!(segments > 10);
 }
 
+/// Names that people or tiered storage give to segments: what they hold is judged all the same.
+#[test]
+fn segments_under_other_names() {
+    let mut checked = 0;
+    let mut directories = vec![fixtures::dir().join("tiered/local-4.3.1/remote")];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "log") {
+                let (problems, counts) = check_with(path.to_str().unwrap(), OPTIONS);
+                assert_eq!(lines(&problems), "");
+                assert!(counts.records > 0);
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 5, "{checked}");
+    let directory = Directory::default();
+    directory.write_segment(7, &batch(7, 9));
+    std::fs::write(directory.file(7, "index"), offsets(&[(1, 5)])).unwrap();
+    for extension in ["log", "index"] {
+        let renamed = directory.path().join(format!("t-0/copy of 7.{extension}"));
+        std::fs::rename(directory.file(7, extension), renamed).unwrap();
+    }
+    assert_eq!(
+        lines(&check(&directory.path().join("t-0/copy of 7.log"))),
+        "",
+        "what its index is relative to is lost"
+    );
+}
+
 // The hundred damaged copies.
 
 /// What `verify` must say of each: kind, in the damaged file if the case names one.
