@@ -82,7 +82,6 @@ pub fn partition_problems(view: &PartitionView) -> Vec<u8> {
 /// What reading met so far, and what the small files say now.
 fn known_problems(view: &PartitionView) -> Vec<Problem> {
     let mut known = view.problems.met();
-    known.extend(view.partition.notes());
     if let Origin::Directory(directory) = &view.partition.origin {
         known.extend(verify::cheap_checks(directory));
     }
