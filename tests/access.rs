@@ -304,3 +304,85 @@ fn a_mountpoint_that_is_not_empty_is_asked_for() {
     world.ok(ROOT, &mount("-o nonempty"));
     assert_eq!(world.ok(ROOT, r#"ls "$W/mnt/codec-none" && umount "$W/mnt" && ls "$W/mnt""#), "0\n1\n2\nx\n");
 }
+
+/// What of a source may not change by reading: every file's checksum, and its time of change.
+const STATE: &str = r#"state() { find "$1" -type f -exec sha256sum {} + | sort -k 2; find "$1" -printf '%p %T@ %C@\n' | sort; }"#;
+
+#[test]
+fn a_source_that_can_only_be_read_is_read() {
+    let Some(world) = World::new() else { return };
+    // Somebody else's, who lets others read; mounted read-only, and once more without access times.
+    world.ok(
+        ROOT,
+        &format!(
+            r#"cp -a "$W/data" "$W/theirs" && chown -R {OWNER}:{OWNER} "$W/theirs" && chmod -R a=rX "$W/theirs"
+            mkdir "$W/ro" "$W/noatime"
+            mount --bind "$W/theirs" "$W/ro" && mount -o remount,bind,ro "$W/ro"
+            mount --bind "$W/theirs" "$W/noatime" && mount -o remount,bind,noatime "$W/noatime""#
+        ),
+    );
+    let mut sources = vec!["theirs", "ro", "noatime"];
+    let image = r#"truncate -s 16M "$W/image" && mkfs.ext4 -q -d "$W/theirs" "$W/image" && chmod 444 "$W/image" &&
+        mkdir "$W/ext4" && mount -o loop,ro "$W/image" "$W/ext4""#;
+    if ["mkfs.ext4", "losetup"].into_iter().all(has) && world.run(ROOT, image).status.success() {
+        sources.push("ext4");
+    } else {
+        println!("skipped: an image can't be mounted here");
+    }
+    for source in sources {
+        for user in [ROOT, OWNER, MOUNTER] {
+            // fusermount3 knows users by their names, which the owner hasn't got.
+            let mounted = if user == OWNER {
+                String::new()
+            } else {
+                format!(
+                    r#"topicfs mount --log-file "$W/logs/{source}-{user}" "$W/{source}" "$W/mnt"
+                    wc -l < "$W/mnt/codec-none/0/log.jsonl"
+                    topicfs umount "$W/mnt"; gone"#
+                )
+            };
+            let script = format!(
+                r#"set -e
+                {STATE}
+                state "$W/{source}" > "$W/logs/before-{user}"
+                topicfs cat "$W/{source}" codec-none/0/log.jsonl | wc -l
+                topicfs ls "$W/{source}" codec-none/0/segments | grep -c log
+                topicfs tail -n 2 "$W/{source}" codec-none/0/log | wc -l
+                topicfs manifest "$W/{source}" | grep -c codec-none-0
+                topicfs verify "$W/{source}" > /dev/null
+                {mounted}
+                state "$W/{source}" | cmp - "$W/logs/before-{user}"
+                rm "$W/logs/before-{user}""#
+            );
+            world.ok(ROOT, &format!(r#"chown {user}:{user} "$W/mnt""#));
+            let printed = world.ok(user, &script);
+            let lines: Vec<&str> = printed.lines().collect();
+            assert_eq!(lines[..3], ["58", "1", "2"], "{source}, {user}: {printed}");
+            assert_eq!(lines.len(), if user == OWNER { 4 } else { 5 });
+            assert!(user == OWNER || lines[4] == "58", "{source}, {user}: {printed}");
+        }
+    }
+}
+
+#[test]
+fn reading_leaves_access_times_where_the_kernel_allows_it() {
+    let Some(world) = World::new() else { return };
+    world.ok(
+        ROOT,
+        &format!(
+            r#"mkdir "$W/own" && mount -t tmpfs -o strictatime none "$W/own" && cp -r "$W/data" "$W/own/data" &&
+            chown -R {OWNER}:{OWNER} "$W/own/data" && chmod -R a+rX "$W/own/data""#
+        ),
+    );
+    let read = r#"at() { stat -c %x "$W"/own/data/codec-none-0/*.log; }
+        at; sleep 0.05; topicfs cat "$W/own/data" codec-none/0/log.jsonl | wc -l; at"#;
+    for user in [ROOT, OWNER] {
+        let printed = world.ok(user, read);
+        let lines: Vec<&str> = printed.lines().collect();
+        assert_eq!((lines[0], lines[1]), (lines[2], "58"), "{user}");
+    }
+    // Who is neither may not ask for that, and reads all the same.
+    let printed = world.ok(STRANGER, read);
+    let lines: Vec<&str> = printed.lines().collect();
+    assert!(lines[0] != lines[2] && lines[1] == "58", "{printed}");
+}

@@ -145,6 +145,37 @@ fn long_dumps_are_read_from_anywhere_past_damage_too() {
 }
 
 #[test]
+fn long_dumps_of_logs_with_random_damage_are_read_from_anywhere() {
+    let sound = batches(150, 10, 900, Compression::None);
+    for seed in 0..5 {
+        let mut random = Numbers::new(seed);
+        let mut bytes = sound.clone();
+        for _ in 0..40 {
+            let at = random.below(bytes.len() - 600);
+            match random.below(4) {
+                0 => bytes[at] ^= 1 << random.below(8),
+                1 => bytes[at..at + 512].fill(0),
+                2 => drop(bytes.drain(at..at + random.below(300)).count()),
+                _ => {
+                    let garbage = random.bytes(50);
+                    bytes.splice(at..at, garbage);
+                }
+            }
+        }
+        let data = one_segment(&bytes);
+        let fs = shown::open(data.path().to_str().expect("UTF-8"), Options::default());
+        for (name, level) in [("", Level::Contents), (".batches", Level::Batches)] {
+            let path = format!("t/0/dump/00000000000000000000.log{name}");
+            let text = read_everywhere(&fs, &fs.resolve(&path).expect("a node"), &path, &mut random);
+            let file = data.path().join("t-0/00000000000000000000.log");
+            let ours = dump_file(&file, "t-0/00000000000000000000.log", Shown::all(level));
+            assert!(text == ours.text && ours.is_damaged, "seed {seed}");
+            assert!(text.windows(10).any(|part| part == b"\ntopicfs: "), "seed {seed}");
+        }
+    }
+}
+
+#[test]
 fn a_dump_grows_with_its_log_and_is_stale_when_that_is_cut() {
     let mut growing = Growing::new();
     growing.append(40);
@@ -299,7 +330,7 @@ fn case_4_odd_names_give_text_or_a_message_with_the_path() {
     );
     assert_eq!(
         run(data.path(), &["./segment"]),
-        (2, String::new(), "Ignoring unknown file ./segment\n".to_owned())
+        (2, "Dumping ./segment\n".to_owned(), "Ignoring unknown file ./segment\n".to_owned())
     );
     assert_eq!(run(data.path(), &["a.b"]).0, 2);
     let (code, text, _) = run(data.path(), &["copy of 0.log"]);

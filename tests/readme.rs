@@ -7,28 +7,16 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
+use common::console::examples;
 use common::mounted::{self, Mounted};
 
-/// The commands of the README's `console` blocks, each with the output shown.
-fn examples(readme: &str) -> Vec<(String, String)> {
-    let mut examples: Vec<(String, String)> = Vec::new();
-    let mut inside = false;
-    for line in readme.lines() {
-        match (inside, line) {
-            (false, "```console") => inside = true,
-            (true, "```") => inside = false,
-            (true, line) => match line.strip_prefix("$ ") {
-                Some(command) => examples.push((command.to_owned(), String::new())),
-                None => {
-                    let (_, output) = examples.last_mut().expect("output comes after its command");
-                    output.push_str(line);
-                    output.push('\n');
-                }
-            },
-            (false, _) => {}
-        }
-    }
-    examples
+/// The sample data, as `data` in a directory of its own.
+fn sample_data() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data.tar.zst");
+    let archive = zstd::Decoder::new(std::fs::File::open(archive).expect("the sample data")).expect("zstd");
+    tar::Archive::new(archive).unpack(directory.path()).expect("unpacked");
+    directory
 }
 
 #[test]
@@ -40,16 +28,36 @@ fn the_commands_of_the_readme_print_what_it_shows() {
     let readme = std::fs::read_to_string(root.join("README.md")).expect("README.md");
     let examples = examples(&readme);
     assert!(examples.len() >= 8, "{} examples", examples.len());
-    let data = tempfile::tempdir().expect("a directory");
-    let archive = std::fs::File::open(root.join("examples/data.tar.zst")).expect("the sample data");
-    let archive = zstd::Decoder::new(archive).expect("zstd");
-    tar::Archive::new(archive).unpack(data.path()).expect("unpacked");
+    let data = sample_data();
     let Some(mount) = Mounted::new(data.path().join("data")) else { return };
     for (command, shown) in examples {
         let output =
             Command::new("sh").arg("-c").arg(&command).current_dir(mount.point()).env("LC_ALL", "C").output();
         let output = output.expect("sh runs");
         let printed = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(printed, shown, "$ {command}\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn the_commands_of_the_forensics_document_print_what_it_shows() {
+    if !["jq", "gzip", "sha256sum", "dd"].iter().all(|tool| mounted::has(tool)) {
+        return;
+    }
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/forensics.md");
+    let examples = examples(&std::fs::read_to_string(document).expect("docs/forensics.md"));
+    assert!(examples.len() >= 12, "{} examples", examples.len());
+    let directory = sample_data();
+    let binary = Path::new(env!("CARGO_BIN_EXE_topicfs")).parent().expect("a directory");
+    let path = format!("{}:{}", binary.display(), std::env::var("PATH").expect("PATH"));
+    for (command, shown) in examples {
+        let mut sh = Command::new("sh");
+        sh.arg("-c").arg(&command).current_dir(directory.path()).env("LC_ALL", "C").env("PATH", &path);
+        let output = sh.env("XDG_CACHE_HOME", directory.path()).output().expect("sh runs");
+        let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        if let Some(code @ 1..) = output.status.code() {
+            printed.push_str(&format!("[{code}]\n"));
+        }
         assert_eq!(printed, shown, "$ {command}\n{}", String::from_utf8_lossy(&output.stderr));
     }
 }

@@ -143,7 +143,7 @@ fn of_two_copies_of_a_segment_one_is_read_and_the_other_is_told() {
         let problems = String::from_utf8(shown::read(&fs, "tier-twice/0/problems")).unwrap();
         assert_eq!(
             problems,
-            "00000000000000000000-5Yw49U3sRVOGemWNE2Vmsg.log\tposition 0\tlength 1114\toffset -\tcopy\tnot shown: another copy of the segment, \
+            "00000000000000000000-5Yw49U3sRVOGemWNE2Vmsg.log\tposition 0\tlength 1612\toffset -\tcopy\tnot shown: another copy of the segment, \
              00000000000000000000-2BrlRvPoTduZp3YDK7PnHA.log, is as long, and the first by name\n"
         );
         assert_eq!(shown::names(&fs, "tier-twice/0/by-segment").len(), 2);
@@ -158,7 +158,7 @@ fn of_two_copies_of_a_segment_one_is_read_and_the_other_is_told() {
     assert_eq!(shown::records(&shown::read(&fs, "tier-twice/0/log.jsonl")).len(), 8);
     let problems = String::from_utf8(shown::read(&fs, "tier-twice/0/problems")).unwrap();
     assert!(
-        problems.starts_with("00000000000000000000-2BrlRvPoTduZp3YDK7PnHA.log\tnot shown: "),
+        problems.starts_with("00000000000000000000-2BrlRvPoTduZp3YDK7PnHA.log\tposition 0\t"),
         "{problems}"
     );
     assert!(problems.contains("5Yw49U3sRVOGemWNE2Vmsg.log, is longer"), "{problems}");
@@ -237,4 +237,14 @@ fn a_topic_that_was_made_again_and_partitions_that_come_later() {
     fixtures::copy_into(&topic.join("0"), &topic.join("1"));
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(shown::names(&fs, "tier"), ["0", "1"]);
+}
+
+#[test]
+fn verify_finds_a_store_sound() {
+    for store in stores() {
+        let output = common::mounted::topicfs().args(["verify"]).arg(&store).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!((output.status.code(), text.lines().count()), (Some(0), 1), "{text}");
+        assert!(text.contains("\tcopy\tnot shown: another copy"), "{text}");
+    }
 }

@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime};
 
 use common::batches::{self, Plan as BatchPlan};
 use common::fixtures::{self, DamageCase};
-use common::model::Directory;
+use common::model::{Directory, Numbers};
 use common::shown::{self, ShownRecord};
 use kafka_protocol::records::Compression;
 use topicfs::format::batch::Limits;
@@ -123,6 +123,39 @@ fn several_sources_at_once_and_partitions_by_themselves() {
         }
     }
     assert!(segments > 10);
+}
+
+/// Names that people or tiered storage give to segments: what they hold is judged all the same.
+#[test]
+fn segments_under_other_names() {
+    let mut checked = 0;
+    let mut directories = vec![fixtures::dir().join("tiered/local-4.3.1/remote")];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "log") {
+                let (problems, counts) = check_with(path.to_str().unwrap(), OPTIONS);
+                assert_eq!(lines(&problems), "");
+                assert!(counts.records > 0);
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 5, "{checked}");
+    let directory = Directory::default();
+    directory.write_segment(7, &batch(7, 9));
+    std::fs::write(directory.file(7, "index"), offsets(&[(1, 5)])).unwrap();
+    for extension in ["log", "index"] {
+        let renamed = directory.path().join(format!("t-0/copy of 7.{extension}"));
+        std::fs::rename(directory.file(7, extension), renamed).unwrap();
+    }
+    assert_eq!(
+        lines(&check(&directory.path().join("t-0/copy of 7.log"))),
+        "",
+        "what its index is relative to is lost"
+    );
 }
 
 // The hundred damaged copies.
@@ -587,6 +620,83 @@ fn every_kind_is_documented() {
         rows.iter().filter(|line| line.contains("| problem |") || line.contains("| note |")).count(),
         Kind::ALL.len()
     );
+}
+
+/// Each bit of an offset index, and of the timestamps of a time index, counts. An offset in a time index may be any of its
+/// batch's.
+#[test]
+fn each_bit_of_indexes_counts() {
+    let data = damaged("sound").data();
+    let copy = fixtures::copy(&data);
+    let (mut flips, mut unseen) = (0, Vec::new());
+    for (extension, is_checked) in
+        [("index", (|_| true) as fn(usize) -> bool), ("timeindex", |at| at % 12 < 8)]
+    {
+        let path = copy.path().join("seg-size-0/00000000000000000025.log").with_extension(extension);
+        let sound = std::fs::read(&path).unwrap();
+        for at in (0..sound.len()).filter(|at| is_checked(*at)) {
+            for bit in 0..8 {
+                let mut bytes = sound.clone();
+                bytes[at] ^= 1 << bit;
+                std::fs::write(&path, bytes).unwrap();
+                let told = check(copy.path());
+                let is_seen = told.iter().any(|problem| {
+                    let from = problem.position.0 as usize;
+                    problem.file == path && (from..from + problem.len as usize).contains(&at)
+                });
+                if !is_seen {
+                    unseen.push((extension, at, bit));
+                }
+                flips += 1;
+            }
+        }
+        std::fs::write(&path, sound).unwrap();
+    }
+    println!("{flips} flips");
+    assert_eq!(unseen, []);
+}
+
+/// Any bytes of any file may be anything: no panic, and every line is about bytes that are there.
+#[test]
+fn random_damage_to_any_file_is_told_within_the_file() {
+    let mut numbers = Numbers::new(11);
+    let (mut rounds, mut told) = (0, 0);
+    for (version, name) in [("4.4.0", "txn"), ("4.4.0", "kraft"), ("0.10.2.2", "codecs"), ("1.1.1", "mixed")]
+    {
+        let copy = fixtures::copy(&fixtures::case(version, name).data());
+        let mut files: Vec<PathBuf> = states(copy.path()).into_keys().collect();
+        files.retain(|path| path.metadata().unwrap().len() < 1 << 20);
+        for _ in 0..60 {
+            let path = &files[numbers.below(files.len())];
+            let sound = std::fs::read(path).unwrap();
+            let mut bytes = sound.clone();
+            for _ in 0..=numbers.below(3) {
+                let at = numbers.below(bytes.len().max(1));
+                match numbers.below(5) {
+                    0 if !bytes.is_empty() => bytes[at] ^= 1 << numbers.below(8),
+                    1 => bytes.truncate(at),
+                    2 => {
+                        let len = numbers.below(100);
+                        bytes.extend(numbers.bytes(len));
+                    }
+                    3 => drop(bytes.splice(at.min(bytes.len()).., numbers.bytes(40))),
+                    _ if !bytes.is_empty() => bytes[at] = 0xff,
+                    _ => {}
+                }
+            }
+            std::fs::write(path, &bytes).unwrap();
+            for problem in check(copy.path()) {
+                let len = problem.file.metadata().map_or(0, |meta| meta.len());
+                let end = problem.position.0 + problem.len;
+                assert!(end <= len, "{} of {len} bytes", problem.line(&problem.file.to_string_lossy()));
+                told += 1;
+            }
+            std::fs::write(path, &sound).unwrap();
+            rounds += 1;
+        }
+    }
+    println!("{rounds} rounds, {told} lines");
+    assert!(told > 100, "{told}");
 }
 
 // Cases of people's reports, as far as they are about problems.

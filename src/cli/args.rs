@@ -198,7 +198,7 @@ pub enum ManifestFormat {
     Text,
     /// A JSON object a line
     Json,
-    /// As sha256sum prints it, for `sha256sum -c`
+    /// Checksums alone, as sha256sum prints them, for `sha256sum -c`
     Sha256sum,
 }
 

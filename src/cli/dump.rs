@@ -51,11 +51,7 @@ pub fn run(args: &DumpArgs) -> anyhow::Result<ExitCode> {
     for path in args.paths.iter().chain(&args.files) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let result = match Kind::of(&name) {
-            None => {
-                told.has_failed = true;
-                eprintln!("Ignoring unknown file {}", shown_path(path));
-                continue;
-            }
+            None => unknown(path, &mut told, &mut out),
             Some(kind) if kind.is_log() => log(path, &name, kind, &wanted, &mut told, &mut out),
             Some(kind) => small(path, &name, kind, &wanted, &mut told, &mut out),
         };
@@ -153,6 +149,15 @@ fn shown_path(path: &Path) -> String {
         shown.pop();
     }
     shown
+}
+
+fn unknown(path: &Path, told: &mut Told, out: &mut impl Write) -> Result<(), Failure> {
+    let mut line = Vec::new();
+    push_dumping(&shown_path(path), &mut line);
+    out.write_all(&line).map_err(Failure::Write)?;
+    told.has_failed = true;
+    eprintln!("Ignoring unknown file {}", shown_path(path));
+    Ok(())
 }
 
 fn log(

@@ -14,7 +14,7 @@ use super::args::{ManifestArgs, ManifestFormat};
 use super::mount::default_cache_dir;
 use crate::config::Caller;
 use crate::format::batch::Limits;
-use crate::log::manifest::{self, Entry, Item, Links};
+use crate::log::manifest::{self, Entry, Examination, Item, Links};
 use crate::log::unpacked::UnpackedFiles;
 use crate::view::manifest::Form;
 
@@ -47,7 +47,8 @@ pub fn run(args: &ManifestArgs) -> anyhow::Result<ExitCode> {
     let form = form_of(args.format);
     let mut out = io::stdout().lock();
     let mut code = ExitCode::SUCCESS;
-    let examine = |item: &Item| manifest::examine(item, limits, &unpacked, &|bytes| bar.inc(bytes));
+    let how = Examination { depth: form.depth(), limits, unpacked: &unpacked };
+    let examine = |item: &Item| manifest::examine(item, how, &|bytes| bar.inc(bytes));
     let printed = out.write_all(form.head().as_bytes()).and_then(|()| {
         in_order(
             &items,

@@ -9,7 +9,7 @@ use super::complain;
 use super::mount::open;
 use crate::config::Caller;
 use crate::fs::handles::Content;
-use crate::fs::walk::Found;
+use crate::fs::walk::{Found, ReadError};
 use crate::fs::{Fs, FsError};
 use crate::view::selection::Effort;
 
@@ -40,10 +40,11 @@ pub fn run(args: &TailArgs) -> anyhow::Result<ExitCode> {
             writeln!(out, "{}==> {} <==", if index > 0 { "\n" } else { "" }, file.path)?;
         }
         match last_lines(&fs, file, args.lines) {
-            Ok((content, start)) => {
-                let end = copy(&fs, &content, start, &mut out)?;
-                followed.push((file, content, end));
-            }
+            Ok((content, start)) => match copy(&fs, &content, start, &mut out) {
+                Ok(end) => followed.push((file, content, end)),
+                Err(ReadError::Fs(error)) => code = complain(&file.path, &error),
+                Err(ReadError::Write(error)) => return Err(error.into()),
+            },
             Err(error) => code = complain(&file.path, &error),
         }
     }
@@ -110,7 +111,7 @@ fn last_lines(fs: &Fs, file: &Found, lines: u64) -> Result<(Content, u64), FsErr
 }
 
 /// Prints content from `at` on; where it ended.
-fn copy(fs: &Fs, content: &Content, mut at: u64, out: &mut impl Write) -> anyhow::Result<u64> {
+fn copy(fs: &Fs, content: &Content, mut at: u64, out: &mut impl Write) -> Result<u64, ReadError> {
     let mut piece = Vec::new();
     loop {
         piece.clear();
@@ -118,7 +119,7 @@ fn copy(fs: &Fs, content: &Content, mut at: u64, out: &mut impl Write) -> anyhow
         if piece.is_empty() {
             return Ok(at);
         }
-        out.write_all(&piece)?;
+        out.write_all(&piece).map_err(ReadError::Write)?;
         at += piece.len() as u64;
     }
 }

@@ -39,7 +39,10 @@ impl Decoder {
     }
 
     /// Decompresses `data`; the magic decides how strict the codec is.
-    pub(super) fn decode(
+    ///
+    /// # Errors
+    /// The codec's, or that the limit was reached.
+    pub fn decode(
         &mut self,
         codec: Codec,
         magic: u8,

@@ -243,6 +243,14 @@ impl SegmentFile {
     }
 }
 
+impl SegmentFile {
+    /// The name of a segment's file of another type, beside a `.log` of this name that may be compressed.
+    pub fn beside_log(name: &str, file_type: FileType) -> Option<Self> {
+        let packed = PackedSegment::parse(name).map(|packed| Self::live(packed.base, FileType::Log));
+        Self::parse(name).or(packed).map(|log| Self { file_type, ..log })
+    }
+}
+
 impl fmt::Display for SegmentFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (base, width) = (self.base.0, OFFSET_DIGITS);
@@ -623,6 +631,8 @@ mod tests {
             let packed = PackedSegment::parse(name).unwrap();
             assert_eq!(packed, PackedSegment { base: Offset(42), packing });
             assert_eq!(packed.to_string(), name);
+            let index = SegmentFile::beside_log(name, FileType::OffsetIndex).unwrap();
+            assert_eq!(index.to_string(), "00000000000000000042.index");
         }
         for name in
             ["42.log.gz", "00000000000000000042.index.gz", "00000000000000000042.log.deleted.gz", ".gz"]
@@ -644,6 +654,7 @@ mod tests {
             assert_eq!(dir.partition, TopicPartition { topic: topic.to_owned(), partition });
             assert_eq!(dir.to_string(), name);
         }
+        assert_eq!(PartitionDir::parse("tier-0-cvoAGWZORPu0OBAxRN_ePg"), None);
         let dir = TieredTopicDir::parse("tier-cut-hB28rkcTSNKly-7mcnDsfg").unwrap();
         assert_eq!(
             (dir.topic.as_str(), dir.to_string().as_str()),

@@ -462,7 +462,10 @@ mod tests {
     const TWO_RECORDS: &str = "00000000000000050000004400000003025c40b3f900000000000100000000000003e8\
         00000000000003eaffffffffffffffffffffffffffff0000000210000000026b02760012000402010102026801";
 
-    fn records(bytes: &[u8]) -> Result<Vec<Result<(i64, i64), BatchError>>, BatchError> {
+    /// Offset and timestamp, or why there are none.
+    type Read = Result<(i64, i64), BatchError>;
+
+    fn records(bytes: &[u8]) -> Result<Vec<Read>, BatchError> {
         let Some(UncheckedHeader::Batch(header)) = UncheckedHeader::read(bytes) else { panic!("no batch") };
         let mut decoder = Decoder::default();
         let records = header.records(bytes, &mut decoder, &Limits::default())?;

@@ -19,6 +19,7 @@ use crate::view::format::Format;
 use crate::view::info;
 use crate::view::partition_view::RecordPlace;
 use crate::view::record_json;
+use crate::view::selection::Effort;
 
 /// Contents of records that are larger are read again at each use.
 const KEPT_RECORD_BYTES: usize = 64 * 1024;
@@ -57,6 +58,7 @@ impl Fs {
                 Content::Selection(selection, self.pin(key, records)?)
             }
             Node::Of(key, Item::Dump(dump)) => Content::Dump(self.dump(key, dump)?),
+            Node::Of(key, Item::Suspects) => Content::Suspects(self.view(key)?),
             Node::Of(_, Item::Record(..)) => Content::Bytes(self.record_content(node)?.bytes.clone()),
             Node::Of(key, Item::SourceFile(name, id)) => {
                 let path = self.source_path(key, name)?;
@@ -98,6 +100,11 @@ impl Fs {
         match content {
             Content::Selection(selection, _) => selection.read(at, len, out)?,
             Content::Dump(dump) => dump.read(at, len, out)?,
+            Content::Suspects(view) => {
+                if let Some(suspects) = view.suspects(Effort::All)? {
+                    suspects.read(view, at, len, out)?;
+                }
+            }
             Content::Bytes(bytes) => {
                 let from = usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
                 let to = from.saturating_add(len).min(bytes.len());

@@ -18,12 +18,14 @@ This is a Kafka data directory, shown as files by topicfs. Nothing here can be c
     by-offset/A..B.jsonl  a range;  last-10...jsonl  the last ten;  ls by-offset, README.txt there
     by-segment/         one file of records for each segment
     segments/           the source files, byte for byte
+    dump/               the same names, as text in the words of kafka-dump-log
     info  info.json     segments, offsets, sizes, times
-    problems            damage met so far; empty when there is none
+    problems            damage met so far; empty when there is none. topicfs verify SOURCE reads everything
+    suspect.jsonl       by name only: records that are left out elsewhere, since they are not to be trusted
 
-Every rendered file takes the extensions .txt, .jsonl, .tsv, also where it isn't listed.
-.topicfs/ has the version, the configuration in force and the problems of all partitions; by name only: manifest,
-manifest.json and manifest.sha256, which read the whole source to say what each of its files is.
+Every rendered file takes the extensions .txt, .jsonl, .tsv, .log, .dump, also where it isn't listed.
+.topicfs/ has the version, the configuration in force, and the problems of the data directories and of partitions looked
+at; by name only: manifest, manifest.json and manifest.sha256, which read the whole source to say what its files are.
 ";
 
 /// `by-offset/README.txt`.
@@ -39,7 +41,7 @@ Names here are made when you open them; a listing would have one for every recor
   ..200.tsv             from the start
   last-10...jsonl       the last ten
   100..+50.jsonl        fifty records from 100 on
-  100..200.log          the batches that hold them, byte for byte: a valid segment
+  100..200.log          the batches that hold them, byte for byte: a valid segment;  .dump  as text
   100..200/             a directory with one file for each record
 ";
 

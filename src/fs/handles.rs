@@ -9,6 +9,7 @@ use crate::fs::error::FsError;
 use crate::fs::manifest::ManifestText;
 use crate::fs::node::Node;
 use crate::view::dump::file::DumpFile;
+use crate::view::partition_view::PartitionView;
 use crate::view::selection::Selection;
 
 /// What an open file or directory needs.
@@ -18,6 +19,8 @@ pub enum Content {
     Selection(Arc<Selection>, Option<Arc<File>>),
     /// A dump.
     Dump(Arc<DumpFile>),
+    /// Records of a partition that are not to be trusted.
+    Suspects(Arc<PartitionView>),
     /// A small file as it was at open.
     Bytes(Arc<Vec<u8>>),
     /// A source file.
@@ -72,6 +75,11 @@ impl Handles {
     /// [`FsError::UnknownHandle`].
     pub fn get(&self, number: u64) -> Result<Handle, FsError> {
         self.lock().1.get(&number).cloned().ok_or(FsError::UnknownHandle)
+    }
+
+    /// The content of some handle of an inode.
+    pub fn content_of(&self, ino: u64) -> Option<Content> {
+        self.lock().1.values().find(|handle| handle.ino == ino).map(|handle| handle.content.clone())
     }
 
     /// Drops a handle and returns it.

@@ -76,6 +76,7 @@ impl Fs {
             "info" => Item::Info { json: false },
             "info.json" => Item::Info { json: true },
             "problems" => Item::Problems,
+            "suspect.jsonl" => Item::Suspects,
             _ => Item::Records(self.growing_file(key, name)?),
         };
         Ok(Node::Of(key.clone(), item))

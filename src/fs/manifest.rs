@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::format::batch::Limits;
 use crate::fs::mounted::Fs;
 use crate::log::files::FilePool;
-use crate::log::manifest::{self, Item, Links};
+use crate::log::manifest::{self, Examination, Item, Links};
 use crate::view::manifest::Form;
 
 /// The manifest of a source, as far as it was read.
@@ -43,9 +43,11 @@ impl ManifestText {
         let at = usize::try_from(at).unwrap_or(usize::MAX);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State { text, left } = &mut *state;
+        let how =
+            Examination { depth: self.form.depth(), limits: self.limits, unpacked: &self.pool.unpacked };
         while text.len() <= at {
             let Some(item) = left.pop_front() else { return };
-            self.form.render(&manifest::examine(&item, self.limits, &self.pool.unpacked, &|_| ()), text);
+            self.form.render(&manifest::examine(&item, how, &|_| ()), text);
         }
         let end = text.len().min(at.saturating_add(len));
         out.extend_from_slice(text.get(at..end).unwrap_or_default());

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::view::dump::file::DumpFile;
-use crate::view::partition_view::ViewError;
+use crate::view::partition_view::{PartitionView, ViewError};
 use crate::view::selection::{Effort, Selection};
 
 /// Threads that measure; segments of one partition are measured side by side.
@@ -22,6 +22,8 @@ pub enum Measurable {
     Selection(Arc<Selection>),
     /// A dump.
     Dump(Arc<DumpFile>),
+    /// Records of a partition that are not to be trusted.
+    Suspects(Arc<PartitionView>),
 }
 
 impl Measurable {
@@ -32,7 +34,8 @@ impl Measurable {
                 selection.size(Effort::Background).map(|_| ())
             }
             // A dump is one file, and has one end to begin at.
-            (Self::Dump(_), Direction::Backward) => Ok(()),
+            (Self::Dump(_) | Self::Suspects(_), Direction::Backward) => Ok(()),
+            (Self::Suspects(view), Direction::Forward) => view.suspects(Effort::Background).map(|_| ()),
             (Self::Dump(dump), Direction::Forward) => Ok(dump.size(Effort::Background).map(|_| ())?),
         }
     }

@@ -203,16 +203,37 @@ impl Fs {
     /// Those of reading.
     pub fn stat(&self, ino: u64) -> Result<Stat, FsError> {
         let node = self.inodes.get(ino)?;
-        let attributes = self.attributes(ino, &node, Effort::Bytes(CHEAP_BYTES))?;
+        let attributes = match self.attributes(ino, &node, Effort::Bytes(CHEAP_BYTES)) {
+            Err(gone) => return self.stat_of_held(ino, &node).map(Stat::Known).ok_or(gone),
+            Ok(attributes) => attributes,
+        };
         if attributes.is_sized || self.inodes.opens(ino) == 0 {
             return Ok(Stat::Known(attributes));
         }
         let measurable = match &*node {
             Node::Of(key, Item::Records(records)) => Measurable::Selection(self.selection(key, records)?),
             Node::Of(key, Item::Dump(dump)) => Measurable::Dump(self.dump(key, dump)?),
+            Node::Of(key, Item::Suspects) => Measurable::Suspects(self.view(key)?),
             _ => return Ok(Stat::Known(attributes)),
         };
         Ok(Stat::Measuring(attributes, self.measuring.begin(ino, measurable)))
+    }
+
+    /// The attributes of an open file whose name is gone, and whose bytes are promised to those who hold it.
+    fn stat_of_held(&self, ino: u64, node: &Node) -> Option<Attributes> {
+        let (size, mtime) = match self.handles.content_of(ino)? {
+            Content::Source(file) => {
+                (Some(file.metadata().ok()?.len()), file.metadata().ok()?.modified().ok()?)
+            }
+            Content::Selection(selection, Some(file)) => {
+                (selection.size(Effort::Bytes(CHEAP_BYTES)).ok()?, file.metadata().ok()?.modified().ok()?)
+            }
+            _ => return None,
+        };
+        let (owner, is_sized) = (self.owner_of(node), size.is_some());
+        let (mode, uid, gid) = (owner.file_mode, owner.uid, owner.gid);
+        let size = size.unwrap_or(0);
+        Some(Attributes { ino, is_dir: false, size, is_sized, is_final: false, mtime, mode, uid, gid })
     }
 
     /// The attributes of a node, whose size may cost `effort`; 0 if it costs more.
@@ -259,6 +280,11 @@ impl Fs {
                 attributes.mtime = meta.modified().unwrap_or(self.started);
             }
             Node::ControlFile(ControlFile::Manifest(_)) => attributes.is_sized = false,
+            Node::Of(key, Item::Suspects) => {
+                let found = self.view(key)?.suspects(effort)?;
+                attributes.size = found.as_ref().map_or(0, |found| found.size());
+                attributes.is_sized = found.is_some();
+            }
             Node::Of(key, Item::Dump(dump)) => {
                 let size = self.dump(key, dump)?.size(effort)?;
                 attributes.size = size.unwrap_or(0);

@@ -108,6 +108,8 @@ pub enum Item {
     },
     /// `problems`.
     Problems,
+    /// `suspect.jsonl`.
+    Suspects,
     /// A directory of the records of a range.
     Range(Offset, Offset),
     /// One record.

@@ -109,7 +109,7 @@ pub enum Access {
 }
 
 /// Formats that a listing can show; `txt` is shown under the bare name.
-pub const LISTABLE_FORMATS: &[&str] = &["txt", "jsonl", "tsv", "log"];
+pub const LISTABLE_FORMATS: &[&str] = &["txt", "jsonl", "tsv", "log", "dump"];
 
 /// Everything that can be chosen about how a source is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -233,8 +233,28 @@ fn name_of(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
-/// Reads a file; `progress` is told how many bytes more were read. A compressed segment is unpacked among `unpacked`.
-pub fn examine(item: &Item, limits: Limits, unpacked: &UnpackedFiles, progress: &dyn Fn(u64)) -> Entry {
+/// How much is found out of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// Its checksum.
+    Checksum,
+    /// Also what is in it.
+    Contents,
+}
+
+/// How files are examined.
+#[derive(Debug, Clone, Copy)]
+pub struct Examination<'a> {
+    /// How much is found out.
+    pub depth: Depth,
+    /// How much memory one batch may cost.
+    pub limits: Limits,
+    /// Where compressed segments are unpacked.
+    pub unpacked: &'a UnpackedFiles,
+}
+
+/// Reads a file; `progress` is told how many bytes more were read.
+pub fn examine(item: &Item, how: Examination<'_>, progress: &dyn Fn(u64)) -> Entry {
     let mut entry = Entry {
         path: item.path.clone(),
         kind: item.kind,
@@ -247,7 +267,7 @@ pub fn examine(item: &Item, limits: Limits, unpacked: &UnpackedFiles, progress: 
     if entry.error.is_some() || matches!(item.kind.word, "symlink" | "special") {
         return entry;
     }
-    if let Err(error) = read(item, limits, unpacked, progress, &mut entry) {
+    if let Err(error) = read(item, how, progress, &mut entry) {
         entry.error = Some(error.to_string());
     }
     entry
@@ -258,13 +278,8 @@ fn modified(path: &Path) -> Option<(i64, u32)> {
     Some((meta.mtime(), u32::try_from(meta.mtime_nsec()).ok()?))
 }
 
-fn read(
-    item: &Item,
-    limits: Limits,
-    unpacked: &UnpackedFiles,
-    progress: &dyn Fn(u64),
-    entry: &mut Entry,
-) -> io::Result<()> {
+fn read(item: &Item, how: Examination<'_>, progress: &dyn Fn(u64), entry: &mut Entry) -> io::Result<()> {
+    let Examination { depth, limits, unpacked } = how;
     let file = files::open(&item.path)?;
     let meta = file.metadata()?;
     entry.len = meta.len();
@@ -273,11 +288,11 @@ fn read(
         entry.kind.word = "renamed-segment";
     }
     let hashed = HashedFile::new(&file, entry.len, progress);
-    if matches!(entry.kind.word, "segment" | "renamed-segment") {
+    if depth == Depth::Contents && matches!(entry.kind.word, "segment" | "renamed-segment") {
         entry.contents = Some(contents(&hashed, item, entry.len, limits)?);
     }
     entry.sha256 = Some(hashed.finish()?);
-    if let Some(packing) = item.packing() {
+    if let Some(packing) = item.packing().filter(|_| depth == Depth::Contents) {
         entry.contents = Some(packed_contents(item, FileId::of(&meta), packing, limits, unpacked)?);
     }
     Ok(())

@@ -204,6 +204,11 @@ impl Segment {
         Ok(file)
     }
 
+    /// Whether somebody keeps its file readable.
+    pub fn is_pinned(&self) -> bool {
+        self.pinned.lock().unwrap_or_else(PoisonError::into_inner).strong_count() > 0
+    }
+
     /// Whether `file` is this segment still, grown perhaps.
     pub fn is_same(&self, file: &SegmentFile) -> bool {
         let seen = self.lock_seen();
@@ -341,13 +346,8 @@ impl Segment {
 
     fn index_path(&self) -> PathBuf {
         let name = self.path.file_name().and_then(|name| name.to_str());
-        let packed = name.and_then(names::PackedSegment::parse);
-        let packed = packed.map(|packed| names::SegmentFile::live(packed.base, FileType::Log));
-        match name.and_then(names::SegmentFile::parse).or(packed) {
-            Some(log) => {
-                let index = names::SegmentFile { file_type: FileType::OffsetIndex, ..log };
-                self.path.with_file_name(index.to_string())
-            }
+        match name.and_then(|name| names::SegmentFile::beside_log(name, FileType::OffsetIndex)) {
+            Some(index) => self.path.with_file_name(index.to_string()),
             None => self.path.with_extension("index"),
         }
     }

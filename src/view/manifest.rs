@@ -26,7 +26,7 @@ use serde::Serialize;
 use crate::format::file_kind::FileKind;
 use crate::format::names::FileState;
 use crate::log::hashing::Sum;
-use crate::log::manifest::{Contents, DamageSummary, Distinct, Entry};
+use crate::log::manifest::{Contents, DamageSummary, Depth, Distinct, Entry};
 use crate::units::Timestamp;
 use crate::view::info::tail_name;
 use crate::view::record_json::{Bytes, escape_controls, iso};
@@ -65,6 +65,14 @@ const COLUMNS: [&str; 15] = [
 ];
 
 impl Form {
+    /// What has to be found out of a file.
+    pub const fn depth(self) -> Depth {
+        match self {
+            Self::Text | Self::Json => Depth::Contents,
+            Self::Sha256sum => Depth::Checksum,
+        }
+    }
+
     /// What comes before the first file.
     pub fn head(self) -> String {
         match self {

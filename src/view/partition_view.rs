@@ -17,6 +17,7 @@ use crate::view::format::{Format, Renderer};
 use crate::view::problems::Problems;
 use crate::view::run::{Goal, Run};
 use crate::view::shared::Shared;
+use crate::view::suspects;
 
 /// Runs kept for one partition; those in use by open files don't count.
 const KEPT_RUNS: usize = 64;
@@ -47,6 +48,7 @@ pub struct PartitionView {
     shared: Arc<Shared>,
     transactions: Transactions,
     runs: Mutex<LruCache<(SegmentUid, bool), Arc<Run>>>,
+    suspects: Mutex<suspects::Known>,
 }
 
 /// A record's batch and where it is.
@@ -82,7 +84,12 @@ impl PartitionView {
         let renderer = Renderer::new(&partition.name, shared.encodings);
         let runs = Mutex::new(LruCache::new(NonZeroUsize::new(KEPT_RUNS).unwrap_or(NonZeroUsize::MIN)));
         let (problems, transactions) = (Problems::default(), Transactions::default());
-        Self { partition, problems, scope, renderer, shared, transactions, runs }
+        let suspects = Mutex::default();
+        Self { partition, problems, scope, renderer, shared, transactions, runs, suspects }
+    }
+
+    pub(super) fn lock_suspects(&self) -> std::sync::MutexGuard<'_, suspects::Known> {
+        self.suspects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The renderer of its records.

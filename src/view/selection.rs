@@ -266,7 +266,13 @@ impl Selection {
         if let Some(part) = parts.get(index) {
             return Ok(Some(part.clone()));
         }
-        let segments = self.view.partition.segments()?;
+        let segments = match self.view.partition.segments() {
+            // Of a deleted topic, whoever holds a segment has all of it, and nothing comes after it.
+            Err(LogError::Stale { .. }) if parts.last().is_some_and(|last| last.run.segment.is_pinned()) => {
+                return Ok(None);
+            }
+            listed => listed?,
+        };
         let next = match parts.last() {
             None => Partition::floor(&segments, self.start),
             Some(last) => segments.partition_point(|segment| segment.base <= last.run.segment.base),

@@ -9,7 +9,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::log::segment::Segment;
+use crate::log::LogError;
+use crate::log::segment::{Segment, SegmentUid};
 use crate::log::suspects::{self, Suspect};
 use crate::view::env::Env;
 use crate::view::format::Format;
@@ -17,6 +18,7 @@ use crate::view::jsonl;
 use crate::view::layout::{Block, to_index};
 use crate::view::partition_view::{PartitionView, ViewError};
 use crate::view::run::Goal;
+use crate::view::selection::Effort;
 use crate::view::shared::Workspace;
 
 /// Source bytes of suspect batches, one after another, that are rendered at once.
@@ -37,27 +39,50 @@ struct Group {
     end: u64,
 }
 
-impl Suspects {
-    /// Looks through all that is damaged in the partition's segments, which are measured for that.
+/// The suspect batches that were found, and in which segments of which length.
+pub(super) type Known = Option<(Vec<(SegmentUid, u64)>, Arc<Suspects>)>;
+
+impl PartitionView {
+    /// The suspect batches as they are now; `None` when looking for them would cost more than `effort`.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn find(view: &PartitionView) -> Result<Self, ViewError> {
-        view.with_env(false, |env| {
-            let mut suspects = Self { groups: Vec::new() };
-            for segment in view.partition.segments()?.iter() {
-                let run = view.run(env, segment);
-                run.extend(env, Format::Text, Goal::End)?;
+    pub fn suspects(&self, effort: Effort) -> Result<Option<Arc<Suspects>>, ViewError> {
+        let segments = self.partition.segments()?;
+        let state = segments
+            .iter()
+            .map(|segment| Ok((segment.uid, segment.open()?.1)))
+            .collect::<Result<Vec<_>, LogError>>()?;
+        if let Some((of, known)) = &*self.lock_suspects()
+            && *of == state
+        {
+            return Ok(Some(known.clone()));
+        }
+        let found = self.with_env(false, |env| {
+            let runs: Vec<_> = segments.iter().map(|segment| self.run(env, segment)).collect();
+            let cost: u64 = runs.iter().map(|run| run.unmeasured(env, Format::Text)).sum();
+            if matches!(effort, Effort::Bytes(limit) if cost > limit) {
+                return Ok::<_, ViewError>(None);
+            }
+            let env = Env { paced: effort == Effort::Background, ..*env };
+            let mut suspects = Suspects { groups: Vec::new() };
+            for (run, (_, len)) in runs.iter().zip(&state) {
+                run.extend(&env, Format::Text, Goal::End)?;
                 let spans = run.blocks().iter().map(Block::span).collect();
-                let (_, len) = segment.open()?;
-                for region in gaps(spans, len) {
-                    suspects.add(env, segment, region)?;
+                for region in gaps(spans, *len) {
+                    suspects.add(&env, &run.segment, region)?;
                 }
             }
-            Ok(suspects)
-        })
+            Ok(Some(Arc::new(suspects)))
+        })?;
+        if let Some(found) = &found {
+            *self.lock_suspects() = Some((state, found.clone()));
+        }
+        Ok(found)
     }
+}
 
+impl Suspects {
     /// Bytes of output.
     pub fn size(&self) -> u64 {
         self.groups.last().map_or(0, |group| group.end)

@@ -10,6 +10,7 @@
 )]
 
 pub mod batches;
+pub mod console;
 pub mod dumped;
 pub mod fixtures;
 pub mod growing;

@@ -75,7 +75,9 @@ impl Listing {
                 FileState::Live => self.kraft_snapshots.push(path),
                 _ => self.problems.push(leftover(&path, len, WAITS)),
             }
-        } else if PackedSegment::parse(&name).is_some() || TieredFile::parse(&name).is_some() {
+        } else if let Some(packed) = PackedSegment::parse(&name) {
+            self.live.entry(packed.base).or_default().push((FileType::Log, path, len));
+        } else if TieredFile::parse(&name).is_some() {
             // Which of them are read, and which are copies, the partition itself tells.
         } else if let Some(small) = SMALL.into_iter().find(|small| **small == *name) {
             self.small.push((path, small));

@@ -7,7 +7,7 @@ use crate::format::index::{
     OFFSET_ENTRY_LEN, OffsetIndex, StoredOffsetEntry, StoredTimeEntry, TIME_ENTRY_LEN, TXN_ENTRY_LEN,
     TimeIndex, TxnIndex,
 };
-use crate::format::names::{FileState, FileType, SegmentFile};
+use crate::format::names::{FileState, FileType, SegmentFile, TieredType};
 use crate::log::files::{self, ReadAt};
 use crate::log::problem::{Kind, Problem};
 use crate::log::verify::offset_index::WrongEntries;
@@ -129,10 +129,15 @@ pub(super) fn wrong_txn(path: &Path, len: u64, wrong: WrongTxn) -> Problem {
 /// The file beside a segment's log; a log that is named otherwise has the same name with another suffix.
 pub(super) fn beside(log: &Path, file_type: FileType) -> PathBuf {
     let name = log.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    match SegmentFile::parse(name) {
-        Some(file) => log.with_file_name(SegmentFile { file_type, ..file }.to_string()),
+    match SegmentFile::beside_log(name, file_type) {
+        Some(file) => log.with_file_name(file.to_string()),
         None => log.with_extension(&file_type.suffix()[1..]),
     }
+}
+
+/// Whether all indexes of a segment are in one file, as in a tiered store; that is not read.
+pub(super) fn are_joined(log: &Path) -> bool {
+    log.with_extension(&TieredType::Indexes.suffix()[1..]).is_file()
 }
 
 /// The log beside a segment's index.

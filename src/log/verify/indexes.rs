@@ -1,21 +1,27 @@
 //! The indexes of one segment: read before its log, told about after it.
 
-use crate::format::index::{AbortedTxn, StoredOffsetEntry, StoredTimeEntry};
+use std::path::Path;
+
+use crate::format::index::AbortedTxn;
 use crate::format::names::FileType;
 use crate::log::problem::{Kind, Problem};
 use crate::log::segment::Segment;
 use crate::log::verify::found::Found;
-use crate::log::verify::index_file::{IndexFile, beside, wrong_txn};
+use crate::log::verify::index_file::{IndexFile, are_joined, beside, wrong_txn};
 use crate::log::verify::offset_index::OffsetIndexCheck;
 use crate::log::verify::time_index::TimeIndexCheck;
-use crate::log::verify::txn_index::{self, WrongTxn};
+use crate::log::verify::txn_index::{self, TxnIndexCheck, WrongTxn};
 use crate::units::{Offset, Position};
 
 /// The indexes that a segment has.
 pub(super) struct Indexes {
+    /// The base offset that their entries are relative to; unknown where people have renamed the log.
+    base: Option<Offset>,
     offsets: Option<IndexFile>,
     times: Option<IndexFile>,
     transactions: Option<IndexFile>,
+    /// Whether they are in one file of a tiered store, which is not read.
+    are_joined: bool,
 }
 
 /// A log after it was read.
@@ -38,31 +44,46 @@ impl LogSeen<'_> {
 
 impl Indexes {
     pub(super) fn read(segment: &Segment, found: &mut Found) -> Self {
+        let base = base_of(&segment.path);
         let mut read = |file_type| {
+            base?;
             IndexFile::read(&beside(&segment.path, file_type), file_type).unwrap_or_else(|problem| {
                 found.add(problem);
                 None
             })
         };
         Self {
+            base,
             offsets: read(FileType::OffsetIndex),
             times: read(FileType::TimeIndex),
             transactions: read(FileType::TxnIndex),
+            are_joined: are_joined(&segment.path),
         }
     }
 
-    /// Entries of the offset index.
-    pub(super) fn offsets(&self, base: Offset) -> &[StoredOffsetEntry] {
-        self.offsets.as_ref().map_or(&[], |index| index.offsets(base))
+    /// Whether it is known what their entries are relative to.
+    pub(super) const fn are_known(&self) -> bool {
+        self.base.is_some()
     }
 
-    /// Entries of the time index.
-    pub(super) fn times(&self, base: Offset) -> &[StoredTimeEntry] {
-        self.times.as_ref().map_or(&[], |index| index.times(base))
+    /// The check of the offset index.
+    pub(super) fn check_offsets(&self) -> OffsetIndexCheck<'_> {
+        let base = self.base.unwrap_or_default();
+        OffsetIndexCheck::new(base, self.offsets.as_ref().map_or(&[], |index| index.offsets(base)))
     }
 
-    /// Entries of the transaction index.
-    pub(super) fn transactions(&self) -> Vec<AbortedTxn> {
+    /// The check of the time index.
+    pub(super) fn check_times(&self) -> TimeIndexCheck<'_> {
+        let base = self.base.unwrap_or_default();
+        TimeIndexCheck::new(base, self.times.as_ref().map_or(&[], |index| index.times(base)))
+    }
+
+    /// The check of the transaction index.
+    pub(super) fn check_transactions(&self) -> TxnIndexCheck {
+        TxnIndexCheck::new(self.aborted())
+    }
+
+    fn aborted(&self) -> Vec<AbortedTxn> {
         self.transactions.iter().flat_map(|index| index.transactions().entries()).collect()
     }
 
@@ -123,6 +144,9 @@ impl Indexes {
 
     /// Tells about the transaction index, and what is missing in it; it need not be there.
     pub(super) fn tell_transactions(&self, log: &LogSeen<'_>, wrong: Vec<WrongTxn>, found: &mut Found) {
+        if self.are_joined {
+            return;
+        }
         let Some(index) = &self.transactions else {
             let path = beside(&log.segment.path, FileType::TxnIndex);
             found.extend(wrong.into_iter().map(|wrong| wrong_txn(&path, 0, wrong)));
@@ -134,12 +158,16 @@ impl Indexes {
             let cause = format!("{unused} entries are zeros");
             found.add(index.entries(Kind::TxnIndex, used, used + unused - 1, cause));
         }
-        found.extend(index.wrong_txns(txn_index::judge_alone(log.segment.base, &self.transactions())));
+        found
+            .extend(index.wrong_txns(txn_index::judge_alone(self.base.unwrap_or_default(), &self.aborted())));
         found.extend(index.wrong_txns(wrong));
     }
 
     /// Tells about indexes that are not there, or have nothing in them.
     pub(super) fn tell_missing(&self, log: &LogSeen<'_>, found: &mut Found) {
+        if self.are_joined || !self.are_known() {
+            return;
+        }
         let mut tell = |file_type, cause| {
             found.add(Problem::of_file(&beside(&log.segment.path, file_type), Kind::Missing, cause));
         };
@@ -167,4 +195,11 @@ impl Indexes {
             _ => {}
         }
     }
+}
+
+/// The base offset that a log's name begins with; tiered storage adds an id behind it.
+fn base_of(log: &Path) -> Option<Offset> {
+    let name = log.file_name()?.to_str()?;
+    let digits = name.get(..20).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
+    digits.parse().ok().map(Offset)
 }

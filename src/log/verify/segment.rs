@@ -96,14 +96,13 @@ struct Contents {
 pub(super) fn check(segment: &Arc<Segment>, around: Around, progress: Progress<'_>) -> SegmentReport {
     let mut found = Found::default();
     let indexes = Indexes::read(segment, &mut found);
-    let base = segment.base;
     let mut walk = Walk {
         segment,
         around,
         report: SegmentReport { found, ..SegmentReport::default() },
-        offsets: OffsetIndexCheck::new(base, indexes.offsets(base)),
-        times: TimeIndexCheck::new(base, indexes.times(base)),
-        transactions: TxnIndexCheck::new(indexes.transactions()),
+        offsets: indexes.check_offsets(),
+        times: indexes.check_times(),
+        transactions: indexes.check_transactions(),
         decoder: Decoder::default(),
         limits: segment.limits(),
         progress,
@@ -243,7 +242,7 @@ impl Walk<'_> {
         };
         match contents.marker {
             Some(ControlType::Abort) => self.transactions.abort(producer, header.last_offset),
-            Some(ControlType::Commit) => self.transactions.commit(producer),
+            Some(ControlType::Commit) => self.transactions.commit(producer, header.last_offset),
             Some(_) => {}
             None if !header.is_control && contents.count > Some(0) => {
                 self.transactions.data(producer, contents.first);
@@ -277,6 +276,9 @@ impl Walk<'_> {
             self.times.damage();
         }
         indexes.tell_times(&log, self.times, &mut found);
+        if !indexes.are_known() {
+            self.transactions.damage();
+        }
         let (wrong, carried) = self.transactions.finish();
         indexes.tell_transactions(&log, wrong, &mut found);
         indexes.tell_missing(&log, &mut found);

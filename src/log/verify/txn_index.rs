@@ -15,8 +15,8 @@ use crate::units::{Offset, ProducerId};
 struct Producer {
     /// Where its open transaction begins in this segment.
     open: Option<Offset>,
-    /// Whether one of its markers was met in this segment: then the transaction does not begin before it.
-    had_marker: bool,
+    /// The last one of its markers in this segment: its transaction does not begin before that.
+    marker: Option<Offset>,
 }
 
 /// An ABORT or COMMIT marker whose transaction may have begun in an earlier segment.
@@ -68,26 +68,27 @@ impl TxnIndexCheck {
 
     /// Records of a transaction.
     pub fn data(&mut self, producer: ProducerId, first: Offset) {
-        let state = self.producers.entry(producer).or_insert(Producer { open: None, had_marker: false });
+        let state = self.producers.entry(producer).or_insert(Producer { open: None, marker: None });
         state.open.get_or_insert(first);
     }
 
     /// A COMMIT marker.
-    pub fn commit(&mut self, producer: ProducerId) {
-        let (first, had_marker) = self.close(producer);
-        if !had_marker {
-            self.carried.markers.push(FirstMarker { producer, first, abort: None });
+    pub fn commit(&mut self, producer: ProducerId, offset: Offset) {
+        let ended = self.close(producer, offset);
+        if ended.marker.is_none() {
+            self.carried.markers.push(FirstMarker { producer, first: ended.open, abort: None });
         }
     }
 
     /// An ABORT marker.
     pub fn abort(&mut self, producer: ProducerId, offset: Offset) {
         let entry = self.take_entry(producer, offset);
-        let (first, had_marker) = self.close(producer);
-        if had_marker {
-            self.wrong.extend(first.and_then(|first| compare(producer, first, offset, entry.as_ref())));
+        let ended = self.close(producer, offset);
+        if ended.marker.is_some() {
+            self.wrong.extend(compare(producer, ended, offset, entry.as_ref()));
         } else {
-            self.carried.markers.push(FirstMarker { producer, first, abort: Some((offset, entry)) });
+            let abort = Some((offset, entry));
+            self.carried.markers.push(FirstMarker { producer, first: ended.open, abort });
         }
     }
 
@@ -97,11 +98,10 @@ impl TxnIndexCheck {
         self.producers.clear();
     }
 
-    /// Ends a producer's transaction: where its records began, and whether an earlier marker is known.
-    fn close(&mut self, producer: ProducerId) -> (Option<Offset>, bool) {
-        let ended = Producer { open: None, had_marker: true };
-        let before = self.producers.insert(producer, ended);
-        before.map_or((None, false), |state| (state.open, state.had_marker))
+    /// Ends a producer's transaction with the marker at `offset`; what was known of it before.
+    fn close(&mut self, producer: ProducerId, offset: Offset) -> Producer {
+        let ended = Producer { open: None, marker: Some(offset) };
+        self.producers.insert(producer, ended).unwrap_or(Producer { open: None, marker: None })
     }
 
     /// The entry of a marker.
@@ -148,9 +148,10 @@ impl OpenTxns {
         }
         let mut wrong = Vec::new();
         for marker in segment.markers {
-            let first = self.first.remove(&marker.producer).or(marker.first);
-            if let (Some(first), Some((offset, entry))) = (first, marker.abort) {
-                wrong.extend(compare(marker.producer, first, offset, entry.as_ref()));
+            let open = self.first.remove(&marker.producer).or(marker.first);
+            if let Some((offset, entry)) = marker.abort {
+                let state = Producer { open, marker: None };
+                wrong.extend(compare(marker.producer, state, offset, entry.as_ref()));
             }
         }
         for (producer, first) in segment.open {
@@ -160,25 +161,31 @@ impl OpenTxns {
     }
 }
 
-/// Whether the entry of the transaction that has records from `first` and its marker at `offset` hides all of them.
+/// Whether the entry of the transaction that ended with the ABORT marker at `offset` hides all its records, and none of
+/// the transaction before it.
 fn compare(
     producer: ProducerId,
-    first: Offset,
+    state: Producer,
     offset: Offset,
     entry: Option<&AbortedTxn>,
 ) -> Option<WrongTxn> {
-    let cause = match entry {
-        None => format!(
-            "has no entry for the transaction of producer {} that was aborted at offset {offset} \
-             and has records from {first} on: readers of committed records get them",
-            producer.0
+    let ProducerId(id) = producer;
+    let cause = match (entry, state.open, state.marker) {
+        (None, Some(first), _) => format!(
+            "has no entry for the transaction of producer {id} that was aborted at offset {offset} \
+             and has records from {first} on: readers of committed records get them"
         ),
-        Some(entry) if entry.first_offset > first => format!(
-            "says that the transaction of producer {} that was aborted at offset {offset} begins at {}, \
+        (Some(entry), Some(first), _) if entry.first_offset > first => format!(
+            "says that the transaction of producer {id} that was aborted at offset {offset} begins at {}, \
              it has records from {first} on: readers of committed records get them",
-            producer.0, entry.first_offset
+            entry.first_offset
         ),
-        Some(_) => return None,
+        (Some(entry), _, Some(marker)) if entry.first_offset <= marker => format!(
+            "says that the transaction of producer {id} that was aborted at offset {offset} begins at {}, \
+             the one before it ends at {marker}: readers of committed records miss that one",
+            entry.first_offset
+        ),
+        _ => return None,
     };
     Some(WrongTxn { entry: None, offset, cause })
 }
@@ -232,7 +239,7 @@ mod tests {
         let run = |entries: &[AbortedTxn]| {
             let mut check = TxnIndexCheck::new(entries.to_vec());
             check.data(P, Offset(1));
-            check.commit(P);
+            check.commit(P, Offset(2));
             check.data(P, Offset(4));
             check.data(P, Offset(6));
             check.abort(P, Offset(9));
@@ -244,6 +251,8 @@ mod tests {
         assert_eq!(run(&[entry(4, 9)]), 0);
         assert_eq!(run(&[]), 1, "missing");
         assert_eq!(run(&[entry(5, 9)]), 1, "begins too late");
+        assert_eq!(run(&[entry(3, 9)]), 0, "compaction took its first record");
+        assert_eq!(run(&[entry(1, 9)]), 1, "hides the one before");
         assert_eq!(run(&[entry(4, 9), entry(11, 12)]), 1, "without a marker");
     }
 

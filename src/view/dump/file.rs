@@ -25,7 +25,7 @@ pub struct DumpFile {
 #[derive(Debug)]
 enum Made {
     /// In blocks, as far as somebody needs.
-    InBlocks(MeasuredLog),
+    InBlocks(Box<MeasuredLog>),
     /// At once, when somebody needs it.
     AtOnce(AtOnce),
 }
@@ -56,7 +56,7 @@ impl DumpFile {
     /// The dump of a log or KRaft snapshot.
     pub fn of_log(segment: Segment, named: Named, shown: Shown, shared: Arc<Shared>) -> Self {
         let Named { path, name, kind } = named;
-        Self { made: Made::InBlocks(MeasuredLog::new(segment, path, name, kind, shown)), shared }
+        Self { made: Made::InBlocks(Box::new(MeasuredLog::new(segment, path, name, kind, shown))), shared }
     }
 
     /// The dump of a file that is no log; what Kafka says of it on standard error is at its end.

@@ -37,7 +37,7 @@ fn malformed_len(bad: &[u8]) -> usize {
     };
     match *bad {
         [0xe0..=0xef, second, third, ..] if fits_second(bad[0], second) && is_continuation(third) => 3,
-        [0xe0..=0xef | 0xf0..=0xf4, second, ..] if !fits_second(bad[0], second) => 1,
+        [0xe0..=0xf4, second, ..] if !fits_second(bad[0], second) => 1,
         [0xe0..=0xef, _, ..] => 2,
         [0xf0..=0xf4, _, third, ..] if is_continuation(third) => 3,
         [0xf0..=0xf4, _, ..] => 2,

@@ -8,10 +8,11 @@ use crate::view::dump::{Dumped, push_dumping};
 pub fn txn_index(path: &str, bytes: &[u8]) -> Dumped {
     let mut out = Dumped::default();
     push_dumping(path, &mut out.text);
+    let unknown = TxnIndex::new(bytes).entries().enumerate().find(|(_, entry)| entry.version != 0);
+    if let Some((number, entry)) = unknown {
+        out.fault(format_args!("entry {number} has version {}, only 0 is known", entry.version));
+    }
     for entry in TxnIndex::new(bytes).entries() {
-        if entry.version > 0 {
-            out.fault(format_args!("version {} of the next entry is unknown", entry.version));
-        }
         let text = format!(
             "version: {} producerId: {} firstOffset: {} lastOffset: {} lastStableOffset: {}\n",
             entry.version,

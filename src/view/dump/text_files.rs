@@ -122,7 +122,7 @@ mod tests {
         );
         assert_eq!(
             text(Kind::MetaProperties, b"#\nversion=1\nnode.id=1\n"),
-            "Dumping p\nversion: 1\nnode.id: 1\n"
+            "Dumping p\nnode.id: 1\nversion: 1\n"
         );
     }
 

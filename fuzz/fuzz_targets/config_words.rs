@@ -1,0 +1,4 @@
+//! `-o` words.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| topicfs_fuzz::targets::config::words(data));

@@ -1,0 +1,4 @@
+//! Configuration files.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| topicfs_fuzz::targets::config::yaml(data));

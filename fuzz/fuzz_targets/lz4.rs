@@ -1,0 +1,4 @@
+//! LZ4 frames.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| topicfs_fuzz::targets::compressed::lz4(data));

@@ -1,0 +1,4 @@
+//! `replication-offset-checkpoint` and its kind.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| topicfs_fuzz::targets::small_files::offset_checkpoint(data));

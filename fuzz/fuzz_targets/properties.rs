@@ -1,0 +1,4 @@
+//! `meta.properties`, `server.properties`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| topicfs_fuzz::targets::small_files::properties(data));

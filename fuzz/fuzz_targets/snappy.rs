@@ -1,0 +1,4 @@
+//! Raw snappy blocks and xerial's stream.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| topicfs_fuzz::targets::compressed::snappy(data));

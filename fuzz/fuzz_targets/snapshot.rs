@@ -1,0 +1,4 @@
+//! `.snapshot`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| topicfs_fuzz::targets::small_files::producer_snapshot(data));

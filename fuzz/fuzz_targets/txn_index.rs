@@ -1,0 +1,4 @@
+//! `.txnindex`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| topicfs_fuzz::targets::indexes::txn_index(data));

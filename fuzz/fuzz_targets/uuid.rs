@@ -1,0 +1,4 @@
+//! Kafka's text form of ids.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| topicfs_fuzz::targets::small_files::uuid(data));

@@ -1,0 +1,200 @@
+//! A whole partition directory, through the engine and all views, without a mount.
+
+mod numbered;
+mod shown;
+mod tools;
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+
+use topicfs::format::batch::{Batch, Decoder};
+use topicfs::fs::Fs;
+use topicfs::fs::options::{From, OnDamage, Options, UpTo};
+
+use super::batch::records;
+use crate::LIMITS;
+use crate::archive::Archive;
+use crate::damage::Numbers;
+use crate::memory::bounded;
+use crate::oracle::{self, Plain};
+use crate::tree::Tree;
+
+/// What all views of one input may take: decoders, windows and caches, whose sizes don't depend on it.
+const MEMORY: usize = 24 << 20;
+/// How often the source may be read over all views of one input, and bytes for small files beside it.
+const READS: u64 = 2_000;
+const SMALL_READS: u64 = 16 << 20;
+/// Records in `tail`.
+const TAIL: usize = 3;
+
+/// What the first bytes of an archive choose.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings([u8; 4]);
+
+impl Settings {
+    fn repairs(self) -> bool {
+        self.0[0] & 1 != 0
+    }
+
+    /// Whether the partition's directory is SOURCE, not the data directory around it.
+    fn is_alone(self) -> bool {
+        self.0[0] & 2 != 0
+    }
+
+    fn options(self) -> Options {
+        Options {
+            from: if self.0[0] & 4 == 0 { From::LogStart } else { From::FirstSegment },
+            up_to: if self.0[0] & 8 == 0 { UpTo::LogEnd } else { UpTo::HighWatermark },
+            formats_listed: ["txt", "jsonl", "tsv", "log"].map(str::to_owned).to_vec(),
+            tail_records: TAIL as u64,
+            max_batch_bytes: LIMITS.max_batch_bytes,
+            max_decoded_bytes: LIMITS.max_decoded_bytes,
+            ..Options::default()
+        }
+    }
+
+    fn numbers(self) -> Numbers {
+        Numbers::new(u64::from(u32::from_le_bytes(self.0)))
+    }
+}
+
+/// Everything in an archive that has a right checksum, wherever it is.
+#[derive(Debug, Default)]
+pub struct Sound {
+    entries: HashSet<Vec<u8>>,
+    records: HashSet<Plain>,
+}
+
+impl Sound {
+    fn of(archive: &Archive) -> Self {
+        let mut sound = Self::default();
+        let mut decoder = Decoder::default();
+        for entry in archive.partition().flat_map(|(_, bytes)| oracle::sound_entries(bytes)) {
+            let Ok(batch) = Batch::parse(entry) else { continue };
+            if sound.entries.insert(entry.to_vec()) && !batch.header.is_control {
+                sound.records.extend(records(&batch, &mut decoder).unwrap_or_default());
+            }
+        }
+        sound
+    }
+}
+
+/// Checks one input.
+pub fn check(data: &[u8]) {
+    thread_local!(static TREE: RefCell<Tree> = RefCell::default());
+    let mut archive = Archive::decode(data);
+    let settings = Settings(archive.settings);
+    if settings.repairs() {
+        for (_, bytes) in archive.files.iter_mut().filter(|(name, _)| name.contains(".log")) {
+            oracle::repair(bytes);
+        }
+    }
+    drop_convincing_lies(&mut archive);
+    cut_damaged_sets(&mut archive);
+    TREE.with_borrow(|tree| {
+        tree.write(&archive);
+        let sound = Sound::of(&archive);
+        let before = bytes_read();
+        bounded(MEMORY, || check_views(tree, &archive, settings, &sound));
+        let most = READS * (data.len() as u64 + 1024) + SMALL_READS;
+        let read = bytes_read().saturating_sub(before);
+        assert!(read <= most, "{read} bytes were read from {} bytes", data.len());
+        tools::check(tree, &archive);
+        tree.assert_untouched(&archive);
+    });
+}
+
+/// Drops the offset indexes that point at a sound entry which is not in its place. What an index says is tried, and such an
+/// entry is as good as any other as long as those before it are not looked at.
+fn drop_convincing_lies(archive: &mut Archive) {
+    let lies = |index: &(String, Vec<u8>)| {
+        let log = index.0.strip_suffix(".index").map(|base| format!("{base}.log"));
+        let log = archive.files.iter().find(|(name, _)| Some(name) == log.as_ref());
+        log.is_some_and(|(_, log)| {
+            index.1.chunks_exact(8).any(|entry| {
+                let at = usize::try_from(oracle::number(&entry[4..])).unwrap_or(usize::MAX);
+                log.get(at..).and_then(oracle::sound_entry).is_some_and(|_| !is_in_place(log, at))
+            })
+        })
+    };
+    let kept: Vec<bool> = archive.files.iter().map(|file| !lies(file)).collect();
+    let mut kept = kept.into_iter();
+    archive.files.retain(|_| kept.next() == Some(true));
+}
+
+/// Whether the offsets of the sound entry at `at` are above those of all before it, and below those of all behind it.
+/// Behind damage, a message may also be one inside a damaged set.
+fn is_in_place(log: &[u8], at: usize) -> bool {
+    let offsets = |entry: &[u8]| {
+        let first = oracle::number(&entry[..8]);
+        (first, if entry[16] == 2 { first.saturating_add(oracle::number(&entry[23..27])) } else { first })
+    };
+    let (first, last) = offsets(&log[at..]);
+    let is_between = |other: usize| {
+        let (other_first, other_last) = offsets(&log[other..]);
+        if other < at { other_last < first } else { other_first > last }
+    };
+    let mut others =
+        (0..log.len()).filter(|other| *other != at && oracle::sound_entry(&log[*other..]).is_some());
+    others.all(is_between) && (log[at + 16] == 2 || is_reached(log, at))
+}
+
+/// Cuts logs with compressed message sets where their damage begins. Behind it, a single message may be one inside a damaged
+/// set; a scan that is taken up again there doesn't know that it was among sets, and may show it.
+fn cut_damaged_sets(archive: &mut Archive) {
+    for (_, log) in archive.files.iter_mut().filter(|(name, _)| name.contains(".log")) {
+        let mut end = 0;
+        let mut has_sets = false;
+        while let Some(entry) = oracle::sound_entry(&log[end..]) {
+            has_sets |= entry[16] < 2 && entry[17] & 0x07 != 0;
+            end += entry.len();
+        }
+        has_sets |= oracle::sound_entries(&log[end..]).any(|entry| entry[16] < 2 && entry[17] & 0x07 != 0);
+        if has_sets {
+            log.truncate(end);
+        }
+    }
+}
+
+/// Whether sound entries lead from the start to `at`.
+fn is_reached(log: &[u8], at: usize) -> bool {
+    let mut end = 0;
+    while end < at
+        && let Some(entry) = oracle::sound_entry(&log[end..])
+    {
+        end += entry.len();
+    }
+    end == at
+}
+
+fn check_views(tree: &Tree, archive: &Archive, settings: Settings, sound: &Sound) {
+    let options = settings.options();
+    let spec = if settings.is_alone() { format!("{}/t-0", tree.spec()) } else { tree.spec() };
+    let open = |options: &Options| Fs::open(&spec, options.clone(), String::new());
+    let Ok(fs) = open(&options) else { return };
+    if fs.resolve("t/0").is_err() {
+        return;
+    }
+    let fresh = open(&options).expect("it was opened before");
+    let mut numbers = settings.numbers();
+    let view = |name: &str, numbers: &mut Numbers| {
+        let shown = shown::check(&fs, &fresh, name, sound, numbers);
+        numbered::check(&fs, name, &shown, numbers);
+        shown
+    };
+    let all = view("t/0", &mut numbers);
+    let committed = view("t/0@committed", &mut numbers);
+    let offsets: HashSet<i64> = all.records.iter().map(|record| record.offset).collect();
+    assert!(committed.records.iter().all(|record| offsets.contains(&record.offset)));
+    shown::check_files(&fs, archive);
+    shown::check_problems(&fs, archive);
+    let strict = open(&Options { on_damage: OnDamage::Error, ..options }).expect("it was opened before");
+    shown::check_strict(&strict, &all);
+}
+
+/// How many bytes this thread has read with system calls so far, 0 where the kernel doesn't tell.
+fn bytes_read() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/io").unwrap_or_default();
+    let count = text.lines().find_map(|line| line.strip_prefix("rchar: ")).and_then(|n| n.parse().ok());
+    count.unwrap_or(0)
+}
