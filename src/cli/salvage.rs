@@ -121,6 +121,9 @@ fn add_partition(text: &mut String, partition: &PartitionReport) {
         let offsets = left.offsets.map_or_else(|| "no offsets".to_owned(), range);
         let _ = writeln!(text, "  left {file} at {position}, {bytes} bytes, {offsets}: {cause}");
     }
+    if let (pieces @ 1.., bytes) = partition.more_left {
+        let _ = writeln!(text, "  left {pieces} more pieces, {bytes} bytes");
+    }
     for (first, producer) in &partition.open {
         let _ = writeln!(text, "  open transaction of producer {} since offset {first}", producer.0);
     }
@@ -169,6 +172,7 @@ fn partition_json(partition: &PartitionReport) -> Value {
         "logEnd": partition.log_end.0,
         "highWatermark": partition.high_watermark.map(|mark| mark.0),
         "left": partition.left.iter().map(left_json).collect::<Vec<_>>(),
+        "moreLeft": {"pieces": partition.more_left.0, "bytes": partition.more_left.1},
         "openTransactions": partition.open.iter().map(open).collect::<Vec<_>>(),
         "notes": partition.notes,
     })

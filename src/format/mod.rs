@@ -51,4 +51,4 @@ mod cursor;
 mod error;
 mod records;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

@@ -20,6 +20,7 @@
 //! | [`entries`] | entry after entry as Kafka iterates a file, damaged or not |
 //! | [`index_check`] | whether index entries lead look-ups to the right place |
 //! | [`beside`] | the files of a segment that are compared with each other |
+//! | `tolerant` | files on broken disks |
 //! | `window` | the part of a file that such a scan has in memory |
 //! | [`problem`] | what can be wrong with a source, and the closed list of its kinds |
 //! | [`verify`] | everything checked: each batch, index, snapshot, checkpoint and name |
@@ -59,6 +60,7 @@ pub mod suspects;
 mod swaps;
 pub mod sys;
 pub mod tiered;
+mod tolerant;
 pub mod transactions;
 pub mod unpacked;
 pub mod verify;

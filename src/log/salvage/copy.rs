@@ -10,6 +10,7 @@ use crate::format::names::METADATA_TOPIC;
 use crate::log::LogError;
 use crate::log::durable;
 use crate::log::epochs::{EpochRecovery, Epochs};
+use crate::log::files::ReadAt;
 use crate::log::indexing::IndexBuilder;
 use crate::log::partition::Partition;
 use crate::log::producers::{Contents, Producers};
@@ -18,9 +19,13 @@ use crate::log::salvage::plan::Job;
 use crate::log::salvage::report::{Kept, Left, Offsets, PartitionReport};
 use crate::log::salvage::segments::{NewSegment, Whole, takes_offset, write_snapshot};
 use crate::log::salvage::{LeaderEpochs, Options, Writing};
-use crate::log::scan::{Damage, Fault, Step, Tail};
+use crate::log::scan::{Damage, Fault, Scanner, Start, Step, Tail};
 use crate::log::segment::Segment;
+use crate::log::tolerant::{Stretch, Tolerant};
 use crate::units::{LeaderEpoch, Offset, Position};
+
+/// Pieces that are listed of one partition; more are counted.
+const MAX_LISTED: usize = 10_000;
 
 /// Copies what is sound of one partition; `progress` is told how many more bytes of the source were read.
 ///
@@ -39,14 +44,31 @@ pub fn partition(job: &Job, options: &Options, progress: &dyn Fn(u64)) -> Result
     copier.finish(segments.last())
 }
 
+/// A segment that is read.
+struct SourceFile {
+    name: String,
+    base: Offset,
+    modified: Option<SystemTime>,
+    limits: Limits,
+}
+
 /// Where in the source a batch is.
 struct Place<'a> {
-    file: &'a str,
+    source: &'a SourceFile,
     position: Position,
-    /// The base of its segment.
-    base: Offset,
-    /// The time of its file.
-    modified: Option<SystemTime>,
+}
+
+/// Which side failed.
+#[derive(Debug)]
+enum Failed {
+    Read(std::io::Error),
+    Write(LogError),
+}
+
+impl From<LogError> for Failed {
+    fn from(error: LogError) -> Self {
+        Self::Write(error)
+    }
 }
 
 /// The state of one partition's copy.
@@ -70,6 +92,7 @@ struct Copier<'a> {
     ended: bool,
     kept: Kept,
     left: Vec<Left>,
+    more_left: (u64, u64),
     notes: Vec<String>,
     decoder: Decoder,
 }
@@ -94,6 +117,7 @@ impl<'a> Copier<'a> {
             ended: false,
             kept: Kept::default(),
             left: std::mem::take(&mut small.left),
+            more_left: (0, 0),
             notes: notes(&job.partition, &mut small),
             small,
             decoder: Decoder::default(),
@@ -101,37 +125,58 @@ impl<'a> Copier<'a> {
     }
 
     fn segment(&mut self, segment: &Arc<Segment>, progress: &dyn Fn(u64)) -> Result<(), LogError> {
-        let file = segment.path.file_name().unwrap_or_default().to_string_lossy();
-        let (_, len) = segment.open()?;
-        let modified = modified(segment);
-        let limits = segment.limits();
-        let mut scanner = segment.scan(segment.start())?;
+        let (file, len) = segment.open()?;
+        let source = SourceFile {
+            name: segment.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            base: segment.base,
+            modified: modified(segment),
+            limits: segment.limits(),
+        };
+        self.read(&source, file, len, segment.start(), progress).map_err(|error| match error {
+            Failed::Read(error) => segment.error(error),
+            Failed::Write(error) => error,
+        })
+    }
+
+    /// Copies the batches of one file; pages that the disk refuses are damage.
+    fn read(
+        &mut self,
+        source: &SourceFile,
+        file: impl ReadAt,
+        len: u64,
+        start: Start,
+        progress: &dyn Fn(u64),
+    ) -> Result<(), Failed> {
+        let file = Arc::new(Tolerant::new(file));
+        let mut scanner = Scanner::new(Arc::clone(&file), len, start, source.limits);
         let mut read = 0;
         loop {
-            match scanner.step().map_err(|error| segment.error(error))? {
+            match scanner.step().map_err(Failed::Read)? {
                 Step::Batch { position, batch } => {
-                    let place = Place { file: &file, position, base: segment.base, modified };
-                    self.batch(&place, &batch, &limits)?;
+                    self.batch(&Place { source, position }, &batch)?;
                     read += batch.bytes.len() as u64;
                     progress(batch.bytes.len() as u64);
                 }
-                Step::Damage(damage) => self.damage(&file, &damage),
+                Step::Damage(damage) => self.damage(&source.name, &damage, &file.unreadable()),
                 Step::End(tail) => {
-                    self.tail(&file, &tail, segment);
+                    self.tail(&source.name, &tail, &file.unreadable());
                     break;
                 }
             }
         }
+        if start.below != Offset(i64::MAX) {
+            self.bound(start.below);
+        }
         progress(len.saturating_sub(read));
-        self.close()
+        Ok(self.close()?)
     }
 
-    fn batch(&mut self, place: &Place<'_>, batch: &Batch<'_>, limits: &Limits) -> Result<(), LogError> {
-        let contents = match Contents::of(batch, &mut self.decoder, limits) {
+    fn batch(&mut self, place: &Place<'_>, batch: &Batch<'_>) -> Result<(), LogError> {
+        let contents = match Contents::of(batch, &mut self.decoder, &place.source.limits) {
             Ok(contents) => contents,
             Err(error) => {
                 // A compressed message set keeps its first offset inside: it may be any that was to come.
-                let unknown = self.end.max(place.base).min(batch.header.last_offset);
+                let unknown = self.end.max(place.source.base).min(batch.header.last_offset);
                 self.leave(place, batch, batch.header.base_offset.unwrap_or(unknown), &error);
                 return Ok(());
             }
@@ -168,11 +213,13 @@ impl<'a> Copier<'a> {
             Some(segment) if segment.takes(&whole) => segment,
             Some(full) => {
                 full.close()?;
-                self.begin(first, place.modified)?
+                self.begin(first, place.source.modified)?
             }
             // A name above its first record (renamed by people) or too far below can't be kept.
-            None if takes_offset(place.base, &whole) => self.begin(place.base, place.modified)?,
-            None => self.begin(first, place.modified)?,
+            None if takes_offset(place.source.base, &whole) => {
+                self.begin(place.source.base, place.source.modified)?
+            }
+            None => self.begin(first, place.source.modified)?,
         };
         segment.append(&whole)?;
         if let Ok(Some(aborted)) = self.producers.append(header, contents) {
@@ -244,8 +291,8 @@ impl<'a> Copier<'a> {
     fn leave(&mut self, place: &Place<'_>, batch: &Batch<'_>, first: Offset, cause: &dyn Display) {
         self.bound(first);
         let last = batch.header.last_offset;
-        self.left.push(Left {
-            file: place.file.to_owned(),
+        self.add_left(Left {
+            file: place.source.name.clone(),
             position: place.position.0,
             bytes: batch.bytes.len() as u64,
             // What was kept before is not lost.
@@ -255,35 +302,42 @@ impl<'a> Copier<'a> {
         self.ended |= self.may_have_no_gap();
     }
 
-    fn damage(&mut self, file: &str, damage: &Damage) {
+    fn damage(&mut self, file: &str, damage: &Damage, unreadable: &[Stretch]) {
         if let Fault::Swapped { .. } = damage.fault {
             // The batch itself is kept.
             self.notes.push(format!("{file} at {}: {}", damage.position, damage.fault));
             return;
         }
         self.bound(damage.expected);
-        self.unbounded = Some(self.left.len());
-        self.left.push(Left {
+        self.add_left(Left {
             file: file.to_owned(),
             position: damage.position.0,
             bytes: damage.len,
             offsets: Some(Offsets { first: damage.expected.max(self.end), last: None }),
-            cause: damage.fault.to_string(),
+            cause: error_in(damage, unreadable).unwrap_or_else(|| damage.fault.to_string()),
         });
+        self.unbounded = self.left.len().checked_sub(1).filter(|_| self.more_left.0 == 0);
         self.ended |= self.may_have_no_gap();
     }
 
-    fn tail(&mut self, file: &str, tail: &Tail, segment: &Segment) {
+    fn tail(&mut self, file: &str, tail: &Tail, unreadable: &[Stretch]) {
         match tail {
             Tail::Clean => {}
-            Tail::Zero(zeros) => self.notes.push(format!(
+            Tail::Zero(zeros) if error_in(zeros, unreadable).is_none() => self.notes.push(format!(
                 "{file}: the last {} bytes, from {} on, are zeros: preallocated, or lost at a power failure",
                 zeros.len, zeros.position
             )),
-            Tail::Torn(damage) | Tail::Bad(damage) => self.damage(file, damage),
+            Tail::Zero(damage) | Tail::Torn(damage) | Tail::Bad(damage) => {
+                self.damage(file, damage, unreadable);
+            }
         }
-        if !segment.is_active() {
-            self.bound(segment.below());
+    }
+
+    fn add_left(&mut self, left: Left) {
+        if self.left.len() < MAX_LISTED {
+            self.left.push(left);
+        } else {
+            self.more_left = (self.more_left.0 + 1, self.more_left.1 + left.bytes);
         }
     }
 
@@ -327,6 +381,7 @@ impl<'a> Copier<'a> {
             high_watermark: self.job.partition.high_watermark().map(|mark| mark.min(log_end)),
             has_checkpoint: log_start > first_base,
             left: self.left,
+            more_left: self.more_left,
             open: self.producers.open().collect(),
             notes: self.notes,
         })
@@ -368,6 +423,13 @@ impl<'a> Copier<'a> {
     }
 }
 
+/// The disk's error in the bytes of a damage, if it had one there.
+fn error_in(damage: &Damage, unreadable: &[Stretch]) -> Option<String> {
+    let (from, to) = (damage.position.0, damage.position.plus(damage.len).0);
+    let stretch = unreadable.iter().find(|stretch| stretch.from < to && stretch.to > from)?;
+    Some(format!("bytes {} to {} can't be read: {}", stretch.from, stretch.to, stretch.error))
+}
+
 /// What the partition and its small files have to tell beforehand.
 fn notes(partition: &Partition, small: &mut Small) -> Vec<String> {
     let of_files = partition.notes().into_iter().map(|note| {
@@ -380,4 +442,82 @@ fn notes(partition: &Partition, small: &mut Small) -> Vec<String> {
 /// The time of a segment's file, as it is stored.
 fn modified(segment: &Segment) -> Option<SystemTime> {
     std::fs::symlink_metadata(&segment.path).and_then(|metadata| metadata.modified()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::testing::hex;
+    use crate::log::files::FilePool;
+    use crate::log::partition::{Bounds, Origin};
+    use crate::units::TopicPartition;
+
+    /// A batch of two records, with this first offset, which its checksum leaves out.
+    fn batch(first: i64) -> Vec<u8> {
+        let mut bytes = hex("00000000000000050000004400000003025c40b3f900000000000100000000000003e8\
+             00000000000003eaffffffffffffffffffffffffffff0000000210000000026b02760012000402010102026801");
+        bytes[..8].copy_from_slice(&first.to_be_bytes());
+        bytes
+    }
+
+    /// A file of which a page can't be read.
+    struct Disk {
+        bytes: Vec<u8>,
+        bad: std::ops::Range<u64>,
+    }
+
+    impl ReadAt for Disk {
+        fn read_at(&self, buffer: &mut [u8], position: u64) -> std::io::Result<usize> {
+            let from = usize::try_from(position).unwrap().min(self.bytes.len());
+            let len = buffer.len().min(self.bytes.len() - from);
+            if position < self.bad.end && position + len as u64 > self.bad.start {
+                return Err(std::io::Error::from_raw_os_error(libc::EIO));
+            }
+            buffer[..len].copy_from_slice(&self.bytes[from..from + len]);
+            Ok(len)
+        }
+    }
+
+    /// The first offsets of what is kept of 200 batches of 80 bytes, and what is left.
+    fn salvaged(bad: std::ops::Range<u64>) -> (Vec<i64>, Vec<Left>) {
+        let directory = tempfile::tempdir().unwrap();
+        let name = TopicPartition { topic: "t".to_owned(), partition: 0 };
+        let origin = Origin::Directory(directory.path().to_owned());
+        let pool = Arc::new(FilePool::new(std::num::NonZeroUsize::MIN));
+        let limits = Limits::default();
+        let partition = Partition::new(name, "0".to_owned(), origin, Bounds::default(), pool, limits);
+        let out = directory.path().join("out");
+        std::fs::create_dir(&out).unwrap();
+        let job = Job { partition: Arc::new(partition), data_directory: 0, directory: out.clone() };
+        let mut copier = Copier::new(&job, Options::default(), Some(out.clone()));
+        let bytes: Vec<u8> = (0..200).flat_map(|number| batch(number * 2)).collect();
+        let len = bytes.len() as u64;
+        let base = Offset(0);
+        let source = SourceFile { name: "x.log".to_owned(), base, modified: None, limits };
+        let start = Start { position: Position(0), expected: base, below: Offset(i64::MAX) };
+        copier.read(&source, Disk { bytes, bad }, len, start, &|_| ()).unwrap();
+        let log = std::fs::read(out.join("00000000000000000000.log")).unwrap();
+        let first = |batch: &[u8]| i64::from_be_bytes(batch[..8].try_into().unwrap());
+        (log.chunks(80).map(first).collect(), copier.left)
+    }
+
+    #[test]
+    fn pages_that_cant_be_read_are_left_and_all_else_is_kept() {
+        let (kept, left) = salvaged(4096..8192);
+        // Batches 51 (at 4080) to 102 (to 8240) are in them, in part or whole.
+        let expected: Vec<i64> = (0..51).chain(103..200).map(|number| number * 2).collect();
+        assert_eq!(kept, expected);
+        let offsets = Some(Offsets { first: Offset(102), last: Some(Offset(205)) });
+        let [left] = &left[..] else { panic!("{left:?}") };
+        assert_eq!((left.position, left.bytes, left.offsets), (4080, 8240 - 4080, offsets));
+        assert!(left.cause.starts_with("bytes 4096 to 8192 can't be read: "), "{}", left.cause);
+    }
+
+    #[test]
+    fn an_end_that_cant_be_read_is_no_preallocated_space() {
+        let (kept, left) = salvaged(12_288..16_384);
+        assert_eq!(kept.len(), 12_288 / 80);
+        let offsets = left.iter().map(|left| left.offsets).collect::<Vec<_>>();
+        assert_eq!(offsets, [Some(Offsets { first: Offset(306), last: None })]);
+    }
 }

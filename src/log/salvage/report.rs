@@ -32,8 +32,10 @@ pub struct PartitionReport {
     pub high_watermark: Option<Offset>,
     /// Whether the log start must be written down, as it isn't the first segment's base.
     pub has_checkpoint: bool,
-    /// What was left.
+    /// What was left, the first pieces of it.
     pub left: Vec<Left>,
+    /// How many more pieces were left, and how many bytes they have.
+    pub more_left: (u64, u64),
     /// Transactions without an end, oldest first: where they begin and whose they are.
     pub open: Vec<(Offset, ProducerId)>,
     /// What is odd, and lost nothing that can be named.
@@ -125,7 +127,8 @@ impl Report {
 
     /// How many pieces were left, and how many bytes they have.
     pub fn left(&self) -> (u64, u64) {
-        let left = self.partitions.iter().flat_map(|partition| &partition.left);
-        left.fold((0, 0), |(pieces, bytes), left| (pieces + 1, bytes + left.bytes))
+        let listed = self.partitions.iter().flat_map(|partition| &partition.left).map(|left| (1, left.bytes));
+        let more = self.partitions.iter().map(|partition| partition.more_left);
+        listed.chain(more).fold((0, 0), |sum, (pieces, bytes)| (sum.0 + pieces, sum.1 + bytes))
     }
 }

@@ -15,7 +15,7 @@
 //! | `data_directory` | what is at the top of a data directory |
 //! | `file` | one file by itself |
 //! | `indexes`, `index_file` | the files of indexes: read, and told about |
-//! | `text`, `tolerant`, `found` | places in text; broken disks; lines bounded |
+//! | `text`, `found` | places in text; lines bounded |
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -45,7 +45,6 @@ mod segment;
 mod small;
 mod text;
 pub mod time_index;
-mod tolerant;
 pub mod txn_index;
 
 pub use file::{is_single_file, single_file};
