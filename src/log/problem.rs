@@ -148,10 +148,15 @@ impl Problem {
 
     /// Bytes of a log.
     pub fn of_damage(file: &Path, damage: &Damage, kind: Kind) -> Self {
+        // Of two that changed places, both are where they should not be.
+        let position = match damage.fault {
+            Fault::Swapped { front, .. } => front,
+            _ => damage.position,
+        };
         Self {
             file: file.to_owned(),
-            position: damage.position,
-            len: damage.len,
+            position,
+            len: damage.position.plus(damage.len).since(position),
             offset: Some(damage.expected),
             kind,
             cause: damage.fault.to_string(),

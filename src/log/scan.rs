@@ -115,12 +115,14 @@ pub enum Fault {
         expected: Offset,
     },
     /// It and the batch in front of it changed places; it was returned already, in the order of the offsets.
-    #[error("offsets {first} to {last} are out of place, and were read before those in front of them")]
+    #[error("offsets {first} to {last} changed places with the batch at {front}, and are read before it")]
     Swapped {
         /// The batch's first offset.
         first: Offset,
         /// Its last.
         last: Offset,
+        /// Where the other one begins.
+        front: Position,
     },
     /// Its offsets were there before, or belong to the next segment.
     #[error(
@@ -160,8 +162,8 @@ pub struct Scanner<F> {
     /// Whether the entry before was a compressed message set.
     in_sets: bool,
     is_after_damage: bool,
-    /// Where a batch is that was returned before the one in front of it.
-    swapped: Option<u64>,
+    /// Where a batch is that was returned before the one in front of it, and where that begins.
+    swapped: Option<(u64, Position)>,
     /// Of what lies ahead behind damage: where batches are that belong here.
     ahead: Ahead,
     decoder: Decoder,
@@ -226,7 +228,7 @@ impl<F: ReadAt> Scanner<F> {
                 Ok(self.emit(position, sound))
             }
             Next::Swapped(position, sound) => {
-                self.swapped = Some(position);
+                self.swapped = Some((position, self.at.position));
                 Ok(self.emit(position, sound))
             }
             Next::Damage(damage) => {
@@ -254,14 +256,15 @@ impl<F: ReadAt> Scanner<F> {
         }
         let sound = match self.sound_at(position)? {
             Ok(sound) => sound,
-            Err(fault) => return self.resync(position, fault),
+            Err(fault) => {
+                let fault = self.or_swapped(position, fault);
+                return self.resync(position, fault);
+            }
         };
         let span = self.span(position, &sound);
         let (first, last, expected) = (span.first, sound.0.last_offset, self.at.expected);
         if first < expected {
-            let is_returned = self.swapped.take_if(|at| *at == position).is_some();
-            let fault =
-                if is_returned { Fault::Swapped { first, last } } else { self.order_fault(first, last) };
+            let fault = self.or_swapped(position, self.order_fault(first, last));
             return self.resync(position, fault);
         }
         match self.refuting(position, &sound, &span)? {
@@ -276,6 +279,14 @@ impl<F: ReadAt> Scanner<F> {
                 Ok(Next::Swapped(at, second))
             }
             _ => self.resync(position, Fault::OutOfPlace { first, last, expected }),
+        }
+    }
+
+    /// Why the entry at `position` is not in its place: it was returned already, or for the reason `fault`.
+    fn or_swapped(&mut self, position: u64, fault: Fault) -> Fault {
+        match (fault, self.swapped.take_if(|(at, _)| *at == position)) {
+            (Fault::Order { first, last, .. }, Some((_, front))) => Fault::Swapped { first, last, front },
+            (other, _) => other,
         }
     }
 
