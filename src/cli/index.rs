@@ -1,15 +1,13 @@
 //! `topicfs index`
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use indicatif::{ProgressBar, ProgressStyle};
-
 use super::args::IndexArgs;
 use super::complain;
 use super::mount::open;
+use super::progress;
 use crate::config::Caller;
 use crate::fs::{Fs, FsError, Node};
 use crate::view::selection::Effort;
@@ -22,9 +20,7 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
     let fs = open(&args.source, &args.options.load(Caller::Person)?)?;
     let partitions = partitions(&fs)?;
     let bytes: u64 = partitions.iter().map(|(_, _, bytes)| bytes).sum();
-    let bar = if std::io::stderr().is_terminal() { ProgressBar::new(bytes) } else { ProgressBar::hidden() };
-    let style = "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}  {msg}";
-    bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let bar = progress::bar(bytes);
     let failed = Mutex::new(Vec::new());
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(2, usize::from);

@@ -1,17 +1,17 @@
 //! `topicfs manifest`
 
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use anyhow::Context;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use super::FOUND_WRONG;
 use super::args::{ManifestArgs, ManifestFormat};
 use super::mount::default_cache_dir;
+use super::progress;
 use crate::config::Caller;
 use crate::format::batch::Limits;
 use crate::log::manifest::{self, Entry, Examination, Item, Links};
@@ -43,7 +43,7 @@ pub fn run(args: &ManifestArgs) -> anyhow::Result<ExitCode> {
     for source in &args.sources {
         items.extend(manifest::paths(source)?.iter().flat_map(|path| manifest::list(path, links)));
     }
-    let bar = progress_bar(items.iter().map(|item| item.len).sum());
+    let bar = progress::bar(items.iter().map(|item| item.len).sum());
     let form = form_of(args.format);
     let mut out = io::stdout().lock();
     let mut code = ExitCode::SUCCESS;
@@ -82,13 +82,6 @@ const fn form_of(format: ManifestFormat) -> Form {
         ManifestFormat::Json => Form::Json,
         ManifestFormat::Sha256sum => Form::Sha256sum,
     }
-}
-
-fn progress_bar(bytes: u64) -> ProgressBar {
-    let bar = if io::stderr().is_terminal() { ProgressBar::new(bytes) } else { ProgressBar::hidden() };
-    let style = "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
-    bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar
 }
 
 /// Makes the lines of all items side by side, and calls `print` with them in the order of the items.

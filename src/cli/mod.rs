@@ -14,6 +14,7 @@
 //! | [`dump`] | single files, as kafka-dump-log prints them |
 //! | [`verify`] | everything checked |
 //! | [`documents`] | `completions` and `man`, made from the grammar |
+//! | [`progress`] | the bar of work that takes long |
 //! | [`logging`] | where messages go |
 
 pub mod args;
@@ -26,6 +27,7 @@ pub mod logging;
 pub mod ls;
 pub mod manifest;
 pub mod mount;
+pub mod progress;
 pub mod salvage;
 pub mod tail;
 pub mod verify;

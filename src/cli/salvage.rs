@@ -1,16 +1,16 @@
 //! `topicfs salvage`
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write as _};
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::FOUND_WRONG;
 use super::args::{ReportFormat, SalvageArgs};
+use super::progress;
 use crate::config::{Caller, Config};
 use crate::format::batch::Limits;
 use crate::fs::options::Options;
@@ -49,7 +49,7 @@ pub fn run(args: &SalvageArgs) -> anyhow::Result<ExitCode> {
 
 /// Copies all partitions, several at once; the first error ends it.
 fn copy_all(plan: &Plan, options: &salvage::Options) -> Result<Vec<PartitionReport>, LogError> {
-    let bar = progress_bar(plan)?;
+    let bar = progress::bar(bytes_of(plan)?);
     let done = Mutex::new(Vec::new());
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
@@ -78,19 +78,15 @@ fn next_of<'a, T>(all: &'a [T], next: &AtomicUsize) -> Option<(usize, &'a T)> {
     all.get(number).map(|item| (number, item))
 }
 
-fn progress_bar(plan: &Plan) -> Result<ProgressBar, LogError> {
-    if !io::stderr().is_terminal() {
-        return Ok(ProgressBar::hidden());
-    }
+/// Bytes of logs to read.
+fn bytes_of(plan: &Plan) -> Result<u64, LogError> {
     let mut bytes = 0;
     for job in &plan.jobs {
         for segment in job.partition.segments()?.iter() {
             bytes += segment.stored_len()?;
         }
     }
-    let style = "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}  {msg}";
-    let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
-    Ok(ProgressBar::new(bytes).with_style(style))
+    Ok(bytes)
 }
 
 fn text_of(report: &Report, writing: Writing) -> String {

@@ -1,15 +1,16 @@
 //! `topicfs verify`
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::FOUND_WRONG;
 use super::args::{ReportFormat, VerifyArgs};
+use super::progress;
 use crate::config::Caller;
 use crate::log::problem::{Problem, Severity};
 use crate::log::source::Source;
@@ -74,10 +75,7 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
 /// Checks one source, with a bar on a terminal.
 fn check(args: &VerifyArgs, source: &Source, out: &mut impl Write, total: &mut Counts) -> io::Result<()> {
     let plan = Plan::new(source);
-    let shows = io::stderr().is_terminal() && !args.quiet;
-    let bar = if shows { ProgressBar::new(plan.bytes().unwrap_or(0)) } else { ProgressBar::hidden() };
-    let style = "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}  {msg}";
-    bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let bar = if args.quiet { ProgressBar::hidden() } else { progress::bar(plan.bytes().unwrap_or(0)) };
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     let mut result = Ok(());
     plan.run(threads, &|bytes| bar.inc(bytes), &mut |report| {

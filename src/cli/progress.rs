@@ -1,0 +1,15 @@
+//! The bar of work that takes long, for a person who waits: on a terminal only, and never in the output.
+
+use std::io::{self, IsTerminal};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A bar on standard error for so many bytes; hidden where that is no terminal.
+pub fn bar(bytes: u64) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}  {msg}";
+    let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(bytes).with_style(style)
+}
