@@ -71,7 +71,7 @@ fn set_len(directory: &Directory, base: i64, extension: &str, len: u64) {
 }
 
 /// Calls `check` with what is shown of each topic of a case whose name passes `is_wanted`, and what Kafka's consumer read.
-fn for_fixture(case: &Case, is_wanted: impl Fn(&str) -> bool, check: impl Fn(&Fs, &Partition, &str)) {
+fn for_fixture(case: &Case, is_wanted: impl Fn(&str) -> bool, mut check: impl FnMut(&Fs, &Partition, &str)) {
     let fs = shown::open(case.data().to_str().unwrap(), Options::default());
     let mut checked = 0;
     for partition in case.partitions().iter().filter(|partition| is_wanted(&partition.topic)) {
@@ -551,4 +551,66 @@ fn case_64_a_read_at_or_behind_the_end_gives_nothing() {
         }
         assert_eq!(fs.attributes(0, &node, Effort::All).unwrap().size, len, "{name}");
     }
+}
+
+/// A newcomer with a hex dump could not match bytes and documentation: the file says where all of them are.
+#[test]
+fn case_75_where_a_record_and_its_batch_lie_is_told() {
+    let mut compared = 0;
+    for (version, name) in [("0.8.2.2", "codecs"), ("0.10.2.2", "codecs"), ("4.4.0", "codecs")] {
+        let is_wanted = |topic: &str| !topic.starts_with("__") && topic != "big" && !topic.contains("dots");
+        for_fixture(&fixtures::case(version, name), is_wanted, |fs, partition, path| {
+            for segment in segments_of(partition) {
+                let bytes = std::fs::read(partition.dir.join(format!("{segment}.log"))).unwrap();
+                let dump =
+                    std::fs::read(partition.expect.join(format!("{segment}.log.dump"))).unwrap_or_default();
+                for line in String::from_utf8_lossy(&dump).lines() {
+                    compared += usize::from(assert_placed(fs, path, line, &bytes));
+                }
+            }
+        });
+    }
+    println!("{compared} records looked up by what Kafka's tool says of their batches");
+    assert!(compared > 250, "{compared}");
+}
+
+/// The base offsets of a partition's segments, as their names have them.
+fn segments_of(partition: &Partition) -> Vec<String> {
+    let names = std::fs::read_dir(&partition.dir).unwrap().map(|entry| entry.unwrap().file_name());
+    let logs = names.filter_map(|name| Some(name.to_str()?.strip_suffix(".log")?.to_owned()));
+    logs.collect()
+}
+
+/// Holds the last record of the batch in a line of a dump against its `.json`; whether it is such a line.
+fn assert_placed(fs: &Fs, path: &str, line: &str, bytes: &[u8]) -> bool {
+    let field = |name: &str| {
+        let rest = line.split_once(&format!("{name}: "))?.1;
+        rest.split(' ').next().map(str::to_owned)
+    };
+    let number = |name: &str| field(name).unwrap().parse::<u64>().unwrap();
+    let last = match (line.starts_with("offset: "), line.starts_with("baseOffset: ")) {
+        (true, _) => number("offset"),
+        (_, true) if field("isControl").as_deref() == Some("false") => number("lastOffset"),
+        _ => return false,
+    };
+    let json: Value =
+        serde_json::from_slice(&shown::read(fs, &format!("{path}/by-offset/{last}.json"))).unwrap();
+    let batch = &json["batch"];
+    for name in ["position", "size", "magic", "crc"] {
+        assert_eq!(batch[name].as_u64(), Some(number(name)), "{path}, {last}: {name}");
+    }
+    let (codec, position) = (field("compresscodec").unwrap(), number("position") as usize);
+    assert_eq!(batch["codec"], *codec, "{path}, {last}");
+    let attributes = if number("magic") == 2 { bytes[position + 22] } else { bytes[position + 17] };
+    assert_eq!(batch["attributes"].as_u64(), Some(attributes.into()), "{path}, {last}");
+    for part in ["key", "value"] {
+        let at = json[format!("{part}_position")].as_u64();
+        let Some(text) = json[part].as_str() else { continue };
+        assert_eq!(at.is_some(), codec == "none", "{path}, {last}");
+        if let Some(at) = at {
+            let there = &bytes[at as usize..][..text.len()];
+            assert_eq!(there, text.as_bytes(), "{path}, {last}: {part} at {at}");
+        }
+    }
+    true
 }

@@ -595,3 +595,26 @@ fn nothing_of_the_source_is_touched_or_made() {
     run(data.path(), &[&["--print-data-log"], names.as_slice()].concat());
     assert_eq!(list(&partition), before);
 }
+
+#[test]
+fn case_c8_record_lines_of_old_magics_end_without_a_brace_and_help_names_the_version() {
+    for magic in [0, 1] {
+        let record = |offset| ShownRecord {
+            offset,
+            timestamp: 1_700_000_000_000,
+            key: Some(b"k".to_vec()),
+            value: Some(b"v".to_vec()),
+            headers: Vec::new(),
+        };
+        let plan = Plan::of((0..3).map(record).collect(), Compression::None).with_magic(magic);
+        let bytes: Vec<u8> = encode(&plan).into_iter().flat_map(|entry| entry.bytes).collect();
+        let data = one_segment(&bytes);
+        let (_, text, _) = run(data.path(), &["--deep-iteration", "t-0/00000000000000000000.log"]);
+        let records: Vec<_> = text.lines().filter(|line| line.starts_with("| offset: ")).collect();
+        assert_eq!(records.len(), 3, "{text}");
+        let crc = |line: &str| line.rsplit_once("crc: ").unwrap().1.parse::<u32>().is_ok();
+        assert!(records.into_iter().all(crc), "{text}");
+    }
+    let help = std::process::Command::new(env!("CARGO_BIN_EXE_topicfs")).args(["dump", "--help"]).output();
+    assert!(String::from_utf8_lossy(&help.unwrap().stdout).contains("kafka-dump-log 4.4.0"));
+}

@@ -155,6 +155,7 @@ fn unknown(path: &Path, told: &mut Told, out: &mut impl Write) -> Result<(), Fai
     let mut line = Vec::new();
     push_dumping(&shown_path(path), &mut line);
     out.write_all(&line).map_err(Failure::Write)?;
+    std::fs::metadata(path).map_err(Failure::Read)?;
     told.has_failed = true;
     eprintln!("Ignoring unknown file {}", shown_path(path));
     Ok(())

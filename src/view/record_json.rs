@@ -48,7 +48,9 @@ struct Document<'a> {
     headers: Vec<(Bytes<'a>, Option<Bytes<'a>>)>,
     tombstone: bool,
     key_size: Option<usize>,
+    key_position: Option<u64>,
     value_size: Option<usize>,
+    value_position: Option<u64>,
     sequence: Option<i32>,
     batch: Batch,
 }
@@ -60,6 +62,7 @@ struct Batch {
     position: u64,
     size: usize,
     magic: u8,
+    attributes: i16,
     crc: u32,
     codec: &'static str,
     base_offset: Option<i64>,
@@ -90,7 +93,9 @@ pub fn render(name: &TopicPartition, record: &Record<'_>, place: &RecordPlace<'_
         headers: record.headers.iter().map(|h| (Bytes::new(h.name), h.value.map(Bytes::new))).collect(),
         tombstone: record.value.is_none(),
         key_size: record.key.map(<[u8]>::len),
+        key_position: record.key.and_then(|key| position_of(key, place)),
         value_size: record.value.map(<[u8]>::len),
+        value_position: record.value.and_then(|value| position_of(value, place)),
         sequence: sequence(header, record),
         batch: batch(header, place),
     };
@@ -100,6 +105,22 @@ pub fn render(name: &TopicPartition, record: &Record<'_>, place: &RecordPlace<'_
     out
 }
 
+/// Where in the file `bytes` are; `None` when they were compressed there.
+fn position_of(bytes: &[u8], place: &RecordPlace<'_>) -> Option<u64> {
+    let batch = place.batch.bytes;
+    let start = bytes.as_ptr().addr().checked_sub(batch.as_ptr().addr())?;
+    (start + bytes.len() <= batch.len()).then(|| place.position.0 + start as u64)
+}
+
+/// The attributes as stored: one byte of a message, two of a record batch.
+fn attributes(magic: u8, batch: &[u8]) -> i16 {
+    match (magic, batch.get(17), batch.get(21..23)) {
+        (2, _, Some(&[high, low])) => i16::from_be_bytes([high, low]),
+        (_, Some(attributes), _) => i16::from(*attributes),
+        _ => 0,
+    }
+}
+
 fn batch(header: &Header, place: &RecordPlace<'_>) -> Batch {
     let time = |ms: i64| (ms != -1).then_some(ms);
     Batch {
@@ -107,6 +128,7 @@ fn batch(header: &Header, place: &RecordPlace<'_>) -> Batch {
         position: place.position.0,
         size: place.batch.bytes.len(),
         magic: header.magic,
+        attributes: attributes(header.magic, place.batch.bytes),
         crc: header.crc,
         codec: header.codec.name(),
         base_offset: header.base_offset.map(|offset| offset.0),
