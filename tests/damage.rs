@@ -528,3 +528,106 @@ fn a_wrong_offset_of_a_compressed_set_costs_that_set_alone() {
         assert_eq!(offsets, [3, 4, 5, 6, 7, 8], "magic {magic}");
     }
 }
+
+/// Looking ahead behind damage, what is known of the entry before must follow the batches that are looked at: single messages
+/// behind a set are not inside it.
+#[test]
+fn single_messages_behind_a_damaged_set_and_a_damaged_message_are_shown() {
+    let set = |offsets: std::ops::RangeInclusive<i64>| {
+        batches::encode(&Plan::of(offsets.map(record).collect(), Compression::Gzip).with_magic(0)).remove(0)
+    };
+    let single =
+        |offset| batches::encode(&Plan::of(vec![record(offset)], Compression::None).with_magic(0)).remove(0);
+    let mut entries = vec![set(0..=3), set(4..=7), single(8), single(9), single(10), single(11)];
+    for damaged in [1, 3] {
+        *entries[damaged].bytes.last_mut().unwrap() ^= 1;
+    }
+    let bytes: Vec<u8> = entries.iter().flat_map(|entry| entry.bytes.clone()).collect();
+    let offsets: Vec<_> =
+        shown_of(&Directory::default(), &bytes).iter().map(|record| record.offset).collect();
+    assert_eq!(offsets, [0, 1, 2, 3, 8, 10, 11]);
+}
+
+/// A segment whose name is too high begins below it; the one before it ends there too.
+#[test]
+fn a_name_that_is_too_high_shows_no_record_twice_and_sizes_are_right() {
+    let log = |offsets: std::ops::Range<i64>| -> Vec<u8> {
+        let plan = |offset| Plan::of(vec![record(offset)], Compression::None);
+        offsets.flat_map(|offset| batches::encode(&plan(offset)).remove(0).bytes).collect()
+    };
+    let directory = Directory::default();
+    directory.write_segment(0, &log(0..5));
+    directory.write_segment(20, &log(10..15));
+    let fs = shown::open(directory.spec(), Options::default());
+    let whole = shown::read(&fs, "t/0/log");
+    let names = shown::names(&fs, "t/0/by-segment").into_iter().filter(|name| !name.contains('.'));
+    let joined: Vec<u8> =
+        names.flat_map(|name| shown::read(&fs, &format!("t/0/by-segment/{name}"))).collect();
+    assert_eq!(String::from_utf8_lossy(&joined), String::from_utf8_lossy(&whole));
+    for range in ["3..12.txt", "3..13.jsonl", "..11.tsv"] {
+        let node = fs.resolve(&format!("t/0/by-offset/{range}")).unwrap();
+        let size = fs.attributes(0, &node, topicfs::view::selection::Effort::All).unwrap().size;
+        let read = shown::read(&fs, &format!("t/0/by-offset/{range}"));
+        assert_eq!(size, read.len() as u64, "{range}");
+    }
+}
+
+/// The log end of a partition as `info` tells it.
+fn log_end(fs: &Fs) -> i64 {
+    let info: serde_json::Value = serde_json::from_slice(&shown::read(fs, "t/0/info.json")).unwrap();
+    info["log_end_offset"].as_i64().unwrap()
+}
+
+/// A scan that is taken up again where the last one ended still knows that it is among compressed sets.
+#[test]
+fn a_message_inside_a_damaged_set_at_the_end_is_never_shown() {
+    let set =
+        batches::encode(&Plan::of((0..=3).map(record).collect(), Compression::Gzip).with_magic(0)).remove(0);
+    let inner = batches::encode(&Plan::of(vec![record(6)], Compression::None).with_magic(0)).remove(0);
+    // A set whose codec left its messages as they were, its size lost.
+    let bytes = [&set.bytes[..], &[0xff; 30], &inner.bytes].concat();
+    let directory = Directory::default();
+    directory.write_segment(0, &bytes);
+    let fs = shown::open(directory.spec(), Options::default());
+    for _ in 0..3 {
+        assert_eq!(log_end(&fs), 4);
+        for view in ["t/0", "t/0@committed"] {
+            assert_eq!(shown::records(&shown::read(&fs, &format!("{view}/log.jsonl"))).len(), 4, "{view}");
+        }
+    }
+}
+
+/// An index entry for a sound batch that went back: the entry before it says that it is not in its place.
+#[test]
+fn an_index_entry_for_a_batch_that_is_out_of_place_is_not_believed() {
+    let entries: Vec<_> = (0..4)
+        .map(|n| batches::encode(&Plan::of(vec![record(n)], Compression::None)).remove(0).bytes)
+        .collect();
+    let mut bytes = entries.concat();
+    let again = u32::try_from(bytes.len()).unwrap();
+    bytes.extend_from_slice(&entries[0]);
+    let directory = Directory::default();
+    directory.write_segment(0, &bytes);
+    let second = u32::try_from(entries[0].len()).unwrap();
+    let index: Vec<u8> = [1, second, 3, again].iter().flat_map(|number: &u32| number.to_be_bytes()).collect();
+    std::fs::write(directory.file(0, "index"), index).unwrap();
+    let fs = shown::open(directory.spec(), Options::default());
+    assert_eq!(log_end(&fs), 4);
+}
+
+/// Of batches that contradict each other behind damage, one side is shown: not neither.
+#[test]
+fn of_contradicting_batches_behind_damage_one_side_is_shown() {
+    let batch = |offset, len| {
+        let value = Some(vec![b'v'; len]);
+        let plan = Plan::of(vec![ShownRecord { value, ..record(offset) }], Compression::None);
+        batches::encode(&plan).remove(0).bytes
+    };
+    let mut damaged = batch(1, 5);
+    *damaged.last_mut().unwrap() ^= 1;
+    // The large one in the midst is more bytes than the two behind it, which say that it is too early.
+    let bytes = [batch(0, 5), damaged, batch(4, 5), batch(10, 400), batch(8, 5), batch(9, 5)].concat();
+    let offsets: Vec<_> =
+        shown_of(&Directory::default(), &bytes).iter().map(|record| record.offset).collect();
+    assert!([&[0, 4, 10][..], &[0, 4, 8, 9]].contains(&&offsets[..]), "{offsets:?}");
+}
