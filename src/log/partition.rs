@@ -174,6 +174,10 @@ impl Partition {
                 }
             }
         }
+        // Not the base in the next one's name: where that is too high, the next one begins below it.
+        for pair in segments.windows(2) {
+            pair[0].set_below(pair[1].lower);
+        }
         let present: HashSet<FileId> = files.iter().map(|file| file.id).collect();
         let kept: HashSet<SegmentUid> = segments.iter().map(|segment| segment.uid).collect();
         for gone in old.iter().filter(|old| !present.contains(&old.id)) {

@@ -304,9 +304,11 @@ impl<F: ReadAt> Scanner<F> {
         let until = self.len.min(position.saturating_add(Ahead::BYTES));
         let mut spans = Vec::new();
         let mut at = position;
+        let mut in_sets = self.in_sets;
         while at < until && spans.len() < Ahead::BATCHES {
             match self.sound_at(at)? {
                 Ok(sound) => {
+                    in_sets = sound.0.base_offset.is_none();
                     let first = self.span(at, &sound).first;
                     spans.push(BatchSpan {
                         position: at,
@@ -316,10 +318,7 @@ impl<F: ReadAt> Scanner<F> {
                     });
                     at += sound.1 as u64;
                 }
-                Err(_) => match self.search(at + 1, until, self.in_sets)? {
-                    Some(next) => at = next,
-                    None => at = until,
-                },
+                Err(_) => at = self.resumption(at, until, in_sets)?.unwrap_or(until),
             }
         }
         Ok(Ahead::new(position, at, at >= self.len, &spans))
@@ -422,14 +421,7 @@ impl<F: ReadAt> Scanner<F> {
 
     /// Finds where reading can go on behind the bad entry at `position`.
     fn resync(&mut self, position: u64, fault: Fault) -> io::Result<Next> {
-        let resumes = match self.length_at(position)? {
-            Some(next) if next == self.len => None,
-            Some(next) if self.sound_at(next)?.is_ok() => Some(next),
-            _ => {
-                let in_sets = self.in_sets || self.claims_set(position)?;
-                self.search(position + 1, self.len, in_sets)?
-            }
-        };
+        let resumes = self.resumption(position, self.len, self.in_sets)?;
         let end = resumes.unwrap_or(self.len);
         let expected = self.at.expected;
         let damage = Damage { position: Position(position), len: end - position, fault, expected };
@@ -437,6 +429,18 @@ impl<F: ReadAt> Scanner<F> {
             return Ok(Next::Damage(damage));
         }
         Ok(Next::End(self.classify_tail(position, damage)?))
+    }
+
+    /// Where a sound batch follows the bad entry at `position`, looked for up to `until`.
+    fn resumption(&mut self, position: u64, until: u64, in_sets: bool) -> io::Result<Option<u64>> {
+        match self.length_at(position)? {
+            Some(next) if next == self.len => Ok(None),
+            Some(next) if self.sound_at(next)?.is_ok() => Ok(Some(next)),
+            _ => {
+                let in_sets = in_sets || self.claims_set(position)?;
+                self.search(position + 1, until, in_sets)
+            }
+        }
     }
 
     /// Where the entry at `position` says that it ends, if that is inside the file.
