@@ -140,17 +140,18 @@ fn is_in_place(log: &[u8], at: usize) -> bool {
 }
 
 /// Cuts logs with compressed message sets where their damage begins. Behind it, a single message may be one inside a damaged
-/// set; a scan that is taken up again there doesn't know that it was among sets, and may show it.
+/// set; a scan that is taken up again there doesn't know that it was among sets, and may show it. Also cut is a set with
+/// offset 0, as librdkafka made them: its header doesn't tell its last offset, and `by-offset/` looks no further.
 fn cut_damaged_sets(archive: &mut Archive) {
+    let is_set = |entry: &[u8]| entry[16] < 2 && entry[17] & 0x07 != 0;
     for (_, log) in archive.files.iter_mut().filter(|(name, _)| name.contains(".log")) {
         let mut end = 0;
-        let mut has_sets = false;
-        while let Some(entry) = oracle::sound_entry(&log[end..]) {
-            has_sets |= entry[16] < 2 && entry[17] & 0x07 != 0;
+        while let Some(entry) = oracle::sound_entry(&log[end..])
+            && !(is_set(entry) && oracle::number(&entry[..8]) == 0)
+        {
             end += entry.len();
         }
-        has_sets |= oracle::sound_entries(&log[end..]).any(|entry| entry[16] < 2 && entry[17] & 0x07 != 0);
-        if has_sets {
+        if oracle::sound_entries(log).any(is_set) {
             log.truncate(end);
         }
     }
