@@ -538,7 +538,7 @@ fn single_messages_behind_a_damaged_set_and_a_damaged_message_are_shown() {
     };
     let single =
         |offset| batches::encode(&Plan::of(vec![record(offset)], Compression::None).with_magic(0)).remove(0);
-    let mut entries = vec![set(0..=3), set(4..=7), single(8), single(9), single(10), single(11)];
+    let mut entries = [set(0..=3), set(4..=7), single(8), single(9), single(10), single(11)];
     for damaged in [1, 3] {
         *entries[damaged].bytes.last_mut().unwrap() ^= 1;
     }

@@ -157,7 +157,7 @@ impl<F: ReadAt + Clone> Entries<F> {
     /// # Errors
     /// The system's.
     pub fn resume(&mut self, position: Position) -> io::Result<Resume> {
-        let start = Start { position, expected: Offset(0), below: Offset(i64::MAX) };
+        let start = Start::new(position, Offset(0), Offset(i64::MAX));
         let mut scanner = Scanner::new(self.file.clone(), self.len, start, self.limits);
         let tail = match scanner.step()? {
             ScanStep::End(tail) => Some(tail),

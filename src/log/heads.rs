@@ -67,7 +67,7 @@ pub fn begins_with_batch(file: &impl ReadAt, limits: Limits) -> bool {
 /// # Errors
 /// The system's.
 pub fn first_offset(file: impl ReadAt, len: u64, limits: Limits) -> io::Result<Option<Offset>> {
-    let start = Start { position: Position(0), expected: Offset(0), below: Offset(i64::MAX) };
+    let start = Start::new(Position(0), Offset(0), Offset(i64::MAX));
     let mut scanner = Scanner::new(file, len, start, limits);
     loop {
         match scanner.step()? {

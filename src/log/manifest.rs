@@ -304,7 +304,7 @@ fn contents(file: impl ReadAt, item: &Item, len: u64, limits: Limits) -> io::Res
         Some(base) if !heads::begins_below(&file, base) => base,
         _ => Offset(0),
     };
-    let start = Start { position: Position(0), expected, below: item.below };
+    let start = Start::new(Position(0), expected, item.below);
     let mut scanner = Scanner::new(file, len, start, limits);
     let mut decoder = Decoder::default();
     let mut contents = Contents::default();

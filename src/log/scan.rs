@@ -149,6 +149,25 @@ pub struct Start {
     pub expected: Offset,
     /// The smallest offset that belongs to the next segment.
     pub below: Offset,
+    /// What was before it.
+    pub context: Context,
+}
+
+impl Start {
+    /// A start of which nothing is known that was before it.
+    pub const fn new(position: Position, expected: Offset, below: Offset) -> Self {
+        let context = Context { in_sets: false, is_after_damage: false };
+        Self { position, expected, below, context }
+    }
+}
+
+/// What was before a place decides how damage is read there, also by a scan that is taken up again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Context {
+    /// Whether the entry before was a compressed message set.
+    pub in_sets: bool,
+    /// Whether the bytes before were no sound batch.
+    pub is_after_damage: bool,
 }
 
 /// Reads batches from a file whose length was taken once; use a new one to see growth.
@@ -159,9 +178,6 @@ pub struct Scanner<F> {
     window: Window,
     at: Start,
     limits: Limits,
-    /// Whether the entry before was a compressed message set.
-    in_sets: bool,
-    is_after_damage: bool,
     /// Where a batch is that was returned before the one in front of it, and where that begins.
     swapped: Option<(u64, Position)>,
     /// Of what lies ahead behind damage: where batches are that belong here.
@@ -197,19 +213,10 @@ impl<F: ReadAt> Scanner<F> {
             window: Window::default(),
             at: start,
             limits,
-            in_sets: false,
-            is_after_damage: false,
             swapped: None,
             ahead: Ahead::default(),
             decoder: Decoder::default(),
         }
-    }
-
-    /// The same scanner, told that it begins behind damage.
-    #[must_use]
-    pub const fn after_damage(mut self) -> Self {
-        self.is_after_damage = true;
-        self
     }
 
     /// Where the next step begins, and what is expected there.
@@ -233,7 +240,7 @@ impl<F: ReadAt> Scanner<F> {
             }
             Next::Damage(damage) => {
                 self.at.position = damage.position.plus(damage.len);
-                self.is_after_damage = true;
+                self.at.context.is_after_damage = true;
                 Ok(Step::Damage(damage))
             }
             Next::End(tail) => Ok(Step::End(tail)),
@@ -243,8 +250,7 @@ impl<F: ReadAt> Scanner<F> {
     /// The sound batch in memory at `position` as the next step.
     fn emit(&mut self, position: u64, (header, len): Sound) -> Step<'_> {
         self.at.expected = header.last_offset.next();
-        self.in_sets = header.base_offset.is_none();
-        self.is_after_damage = false;
+        self.at.context = Context { in_sets: header.base_offset.is_none(), is_after_damage: false };
         let bytes = self.window.get(position, len);
         Step::Batch { position: Position(position), batch: Batch { bytes, header } }
     }
@@ -267,19 +273,25 @@ impl<F: ReadAt> Scanner<F> {
             let fault = self.or_swapped(position, self.order_fault(first, last));
             return self.resync(position, fault);
         }
-        match self.refuting(position, &sound, &span)? {
-            None if first == expected || !self.is_after_damage || self.belongs_here(position)? => {
-                self.window.need(&self.file, position, sound.1)?;
-                Ok(Next::Batch(position, sound))
-            }
-            Some((at, second))
-                if at == position + sound.1 as u64 && self.is_swapped(at, &second, &span, &sound.0)? =>
-            {
-                self.window.need(&self.file, at, second.1)?;
-                Ok(Next::Swapped(at, second))
-            }
-            _ => self.resync(position, Fault::OutOfPlace { first, last, expected }),
+        let refuting = self.refuting(position, &sound, &span)?;
+        if let Some((at, second)) = refuting
+            && at == position + sound.1 as u64
+            && self.is_swapped(at, &second, &span, &sound.0)?
+        {
+            self.window.need(&self.file, at, second.1)?;
+            return Ok(Next::Swapped(at, second));
         }
+        // What was decided behind damage for all that lies ahead is kept to: two ways of judging could leave out both sides.
+        let is_unsure = first > expected && self.at.context.is_after_damage;
+        let belongs = match is_unsure || self.ahead.covers(position) {
+            true => self.belongs_here(position)?,
+            false => refuting.is_none(),
+        };
+        if !belongs {
+            return self.resync(position, Fault::OutOfPlace { first, last, expected });
+        }
+        self.window.need(&self.file, position, sound.1)?;
+        Ok(Next::Batch(position, sound))
     }
 
     /// Why the entry at `position` is not in its place: it was returned already, or for the reason `fault`.
@@ -304,7 +316,7 @@ impl<F: ReadAt> Scanner<F> {
         let until = self.len.min(position.saturating_add(Ahead::BYTES));
         let mut spans = Vec::new();
         let mut at = position;
-        let mut in_sets = self.in_sets;
+        let mut in_sets = self.at.context.in_sets;
         while at < until && spans.len() < Ahead::BATCHES {
             match self.sound_at(at)? {
                 Ok(sound) => {
@@ -345,7 +357,7 @@ impl<F: ReadAt> Scanner<F> {
         // What is damaged, or was there before, tells nothing: the first batch after it that may come does.
         let following = match self.sound_at(next)? {
             Ok(sound) => Some((next, sound)),
-            Err(_) => match self.search(next, self.len, self.in_sets)? {
+            Err(_) => match self.search(next, self.len, self.at.context.in_sets)? {
                 Some(at) => self.sound_at(at)?.ok().map(|sound| (at, sound)),
                 None => None,
             },
@@ -421,7 +433,7 @@ impl<F: ReadAt> Scanner<F> {
 
     /// Finds where reading can go on behind the bad entry at `position`.
     fn resync(&mut self, position: u64, fault: Fault) -> io::Result<Next> {
-        let resumes = self.resumption(position, self.len, self.in_sets)?;
+        let resumes = self.resumption(position, self.len, self.at.context.in_sets)?;
         let end = resumes.unwrap_or(self.len);
         let expected = self.at.expected;
         let damage = Damage { position: Position(position), len: end - position, fault, expected };

@@ -70,6 +70,19 @@ pub struct SegmentEnd {
     pub next_offset: Offset,
     /// What is behind it.
     pub tail: Tail,
+    /// Where a scan goes on when the file has grown.
+    at: Start,
+}
+
+/// What an offset index says of a place. Its offset is the first or the last one of the batch there, or the last of some
+/// that were appended with it; in each case the batch begins above the entry before.
+#[derive(Debug, Clone, Copy)]
+struct Indexed {
+    position: Position,
+    /// Relative to the segment's base.
+    offset: i32,
+    /// The offset of the entry before, or less than any.
+    above: i64,
 }
 
 /// A file as it was seen last. One that was cut and written anew may be as long as before: then its last bytes differ,
@@ -221,7 +234,7 @@ impl Segment {
 
     /// The start of a scan of the whole segment.
     pub fn start(&self) -> Start {
-        Start { position: Position(0), expected: self.lower, below: self.below() }
+        Start::new(Position(0), self.lower, self.below())
     }
 
     /// A scanner of its file as long as it is now.
@@ -244,8 +257,8 @@ impl Segment {
     /// # Errors
     /// Those of [`Self::open`].
     pub fn start_near(&self, target: Offset) -> Result<Start, LogError> {
-        let Some(position) = self.index_floor(target) else { return Ok(self.start()) };
-        self.checked_start(position, |first| first <= target)
+        let Some(indexed) = self.index_floor(target) else { return Ok(self.start()) };
+        self.checked_start(&indexed, |first| first <= target)
     }
 
     /// A place at least `distance` bytes before the end from which batches can be read.
@@ -255,17 +268,22 @@ impl Segment {
     pub fn start_before_end(&self, distance: u64) -> Result<Start, LogError> {
         let end = self.end()?;
         let wanted = end.position.0.saturating_sub(distance);
-        let Some(position) = self.index_floor_position(wanted) else { return Ok(self.start()) };
-        self.checked_start(position, |first| first < end.next_offset)
+        let Some(indexed) = self.index_floor_position(wanted) else { return Ok(self.start()) };
+        self.checked_start(&indexed, |first| first < end.next_offset)
     }
 
-    /// `position` as a start if a sound batch begins there whose first offset passes `fits`; else the segment's own.
-    fn checked_start(&self, position: u64, fits: impl Fn(Offset) -> bool) -> Result<Start, LogError> {
-        let start = Start { position: Position(position), ..self.start() };
+    /// The place of an index entry as a start if a sound batch begins there whose first offset passes `fits`, and lies
+    /// where the entry says, above the offset of the one before; else the segment's own.
+    fn checked_start(&self, indexed: &Indexed, fits: impl Fn(Offset) -> bool) -> Result<Start, LogError> {
+        let start = Start { position: indexed.position, ..self.start() };
+        let is_there = |first: Offset| {
+            let relative = first.0.saturating_sub(self.base.0);
+            relative > indexed.above && relative <= i64::from(indexed.offset)
+        };
         let mut scanner = self.scan(start)?;
         match scanner.step().map_err(|error| self.error(error))? {
             Step::Batch { batch, .. } => match batch.first_offset(&mut Decoder::default(), &self.limits) {
-                Some(first) if fits(first) => Ok(Start { expected: first, ..start }),
+                Some(first) if fits(first) && is_there(first) => Ok(Start { expected: first, ..start }),
                 _ => Ok(self.start()),
             },
             Step::Damage(_) | Step::End(_) => Ok(self.start()),
@@ -281,7 +299,7 @@ impl Segment {
         let known = self.lock_end().clone();
         let start = match &known {
             Some(end) if end.len == len && end.tail == Tail::Clean => return Ok(end.clone()),
-            Some(end) => Start { position: end.position, expected: end.next_offset, below: self.below() },
+            Some(end) => Start { below: self.below(), ..end.at },
             None => self.last_indexed()?,
         };
         let mut scanner = Scanner::new(file, len, start, self.limits);
@@ -291,16 +309,16 @@ impl Segment {
                 Step::End(tail) => break tail,
             }
         };
-        let Start { position, expected, .. } = scanner.at();
-        let next_offset = expected.max(self.base);
-        let end = SegmentEnd { len, position, next_offset, tail };
+        let at = scanner.at();
+        let next_offset = at.expected.max(self.base);
+        let end = SegmentEnd { len, position: at.position, next_offset, tail, at };
         *self.lock_end() = Some(end.clone());
         Ok(end)
     }
 
     fn last_indexed(&self) -> Result<Start, LogError> {
         match self.index_floor(Offset(i64::MAX)) {
-            Some(position) => self.checked_start(position, |first| first >= self.lower),
+            Some(indexed) => self.checked_start(&indexed, |first| first >= self.lower),
             None => Ok(self.start()),
         }
     }
@@ -313,19 +331,19 @@ impl Segment {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The position in the last index entry whose offset is at most `target`.
-    fn index_floor(&self, target: Offset) -> Option<u64> {
+    /// The last index entry whose offset is at most `target`.
+    fn index_floor(&self, target: Offset) -> Option<Indexed> {
         let relative = target.0.saturating_sub(self.base.0);
         self.search_index(|entry_offset, _| i64::from(entry_offset) <= relative)
     }
 
-    /// The largest position in an index entry that is at most `wanted`.
-    fn index_floor_position(&self, wanted: u64) -> Option<u64> {
+    /// The index entry with the largest position that is at most `wanted`.
+    fn index_floor_position(&self, wanted: u64) -> Option<Indexed> {
         self.search_index(|_, position| position <= wanted)
     }
 
-    /// The position of the last entry for which `before` holds, as far as the index is sorted.
-    fn search_index(&self, before: impl Fn(i32, u64) -> bool) -> Option<u64> {
+    /// The last entry for which `before` holds, as far as the index is sorted.
+    fn search_index(&self, before: impl Fn(i32, u64) -> bool) -> Option<Indexed> {
         let index = files::open(&self.index_path()).ok()?;
         let entries = index.metadata().ok()?.len() / INDEX_ENTRY_LEN;
         let (mut low, mut high) = (0, entries);
@@ -335,13 +353,16 @@ impl Segment {
             match index_entry(&index, middle) {
                 // Unused slots of a preallocated index are zeros.
                 Some((offset, position)) if position > 0 && before(offset, position) => {
-                    found = Some(position);
+                    found = Some((middle, offset, position));
                     low = middle + 1;
                 }
                 _ => high = middle,
             }
         }
-        found
+        let (number, offset, position) = found?;
+        let before = number.checked_sub(1).and_then(|before| index_entry(&index, before));
+        let above = before.map_or(i64::MIN, |(offset, _)| i64::from(offset));
+        Some(Indexed { position: Position(position), offset, above })
     }
 
     fn index_path(&self) -> PathBuf {

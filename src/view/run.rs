@@ -8,7 +8,7 @@ use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::log::LogError;
-use crate::log::scan::{Scanner, Start};
+use crate::log::scan::{Context, Scanner, Start};
 use crate::log::segment::Segment;
 use crate::units::{Offset, Position};
 use crate::view::env::Env;
@@ -109,7 +109,7 @@ impl Run {
             Format::ALL.iter().filter(|f| layout.measured(**f) == layout.blocks.len()).count();
         let position = layout.blocks.last().map_or(self.start.position, |block| Position(block.span().1));
         let expected = layout.blocks.last().map_or(self.start.expected, |block| block.last().next());
-        let at = Some(Start { position, expected, below: self.segment.below() });
+        let at = Some(Start::new(position, expected, self.segment.below()));
         let ended = Some(Ended { len, bound: env.bound(), damaged: false });
         let open = !layout.blocks.is_empty();
         *self.write() = Measured { layout, at, open, after_damage: false, ended, saved_columns };
@@ -306,7 +306,6 @@ impl Run {
         let (start, after_damage) = self.reopen();
         env.problems.forget_from(&self.segment, start.position);
         let scanner = Scanner::new(file.clone(), len, start, self.segment.limits());
-        let scanner = if after_damage { scanner.after_damage() } else { scanner };
         let frontier = Frontier { run: self, format, building: None, after_damage };
         let (frontier, at, ended) =
             env.shared.with_workspace(|workspace| frontier.advance(env, scanner, workspace))?;
@@ -334,7 +333,9 @@ impl Run {
                 let position = Position(block.span().0);
                 let expected =
                     measured.layout.blocks.last().map_or(self.start.expected, |before| before.last().next());
-                (Start { position, expected, ..at }, block.is_after_damage())
+                let is_after_damage = block.is_after_damage();
+                let context = Context { is_after_damage, ..at.context };
+                (Start { position, expected, context, ..at }, is_after_damage)
             }
         }
     }

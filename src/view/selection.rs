@@ -122,7 +122,8 @@ impl Selection {
     /// Those of reading; [`ViewError::Damaged`] where the mount asks for that.
     pub fn read(&self, at: u64, len: usize, out: &mut Vec<u8>) -> Result<(), ViewError> {
         self.view.with_env(self.committed, |env| {
-            let goal = out.len().saturating_add(len);
+            let begun = out.len();
+            let goal = begun.saturating_add(len);
             let mut part_start = 0;
             let mut index = 0;
             while out.len() < goal {
@@ -130,9 +131,12 @@ impl Selection {
                 let known = part.sealed_len.get().copied();
                 let next = at + (out.len() + len - goal) as u64;
                 if known.is_none_or(|known| part_start + known > next) {
-                    let done = self.read_part(env, &part, next - part_start, goal, out)?;
-                    if done == PartRead::Full {
-                        break;
+                    match self.read_part(env, &part, next - part_start, goal, out) {
+                        Ok(PartRead::Ended) => {}
+                        Ok(PartRead::Full) => break,
+                        // What comes before the damage is given first; the next read fails.
+                        Err(ViewError::Damaged { .. }) if out.len() > begun => break,
+                        Err(error) => return Err(error),
                     }
                 }
                 part_start += self.part_len(env, &part)?;
@@ -152,26 +156,17 @@ impl Selection {
         out: &mut Vec<u8>,
     ) -> Result<PartRead, ViewError> {
         let (run, format) = (&part.run, self.format);
-        let begun = out.len();
         let mut at = at + self.skip(env, part)?;
         while out.len() < goal {
             run.extend(env, format, Goal::Byte(at))?;
             let Some(placed) = run.at_output(format, at) else {
                 if self.view.scope.fail_on_damage && run.ends_damaged() && self.goes_on_after(run.reached()) {
-                    return if out.len() > begun {
-                        Ok(PartRead::Full)
-                    } else {
-                        Err(damaged(run, run.segment.below()))
-                    };
+                    return Err(damaged(run, run.segment.below()));
                 }
                 return Ok(PartRead::Ended);
             };
             if self.fails_before(&placed, at) {
-                return if out.is_empty() {
-                    Err(damaged(run, placed.block.base()))
-                } else {
-                    Ok(PartRead::Full)
-                };
+                return Err(damaged(run, placed.block.base()));
             }
             let end = self.end_in_block(env, part, &placed)?;
             if at >= end {

@@ -494,7 +494,7 @@ mod tests {
         let len = bytes.len() as u64;
         let base = Offset(0);
         let source = SourceFile { name: "x.log".to_owned(), base, modified: None, limits };
-        let start = Start { position: Position(0), expected: base, below: Offset(i64::MAX) };
+        let start = Start::new(Position(0), base, Offset(i64::MAX));
         copier.read(&source, Disk { bytes, bad }, len, start, &|_| ()).unwrap();
         let log = std::fs::read(out.join("00000000000000000000.log")).unwrap();
         let first = |batch: &[u8]| i64::from_be_bytes(batch[..8].try_into().unwrap());

@@ -160,7 +160,7 @@ impl Small {
 fn fault_of_batches(path: &Path) -> std::io::Result<Option<(u64, String)>> {
     let file = files::open(path)?;
     let len = file.metadata()?.len();
-    let start = Start { position: Position(0), expected: Offset(0), below: Offset(i64::MAX) };
+    let start = Start::new(Position(0), Offset(0), Offset(i64::MAX));
     let mut scanner = Scanner::new(file, len, start, Limits::default());
     loop {
         match scanner.step()? {

@@ -22,7 +22,7 @@ pub(super) fn check(path: &Path, limits: Limits) -> Vec<Problem> {
 fn scan(path: &Path, limits: Limits, problems: &mut Vec<Problem>) -> std::io::Result<()> {
     let file = files::open(path)?;
     let len = file.metadata()?.len();
-    let start = Start { position: Position(0), expected: Offset(0), below: Offset(i64::MAX) };
+    let start = Start::new(Position(0), Offset(0), Offset(i64::MAX));
     let mut scanner = Scanner::new(Arc::new(file), len, start, limits);
     let (mut decoder, mut last) = (Decoder::default(), None);
     loop {
