@@ -191,6 +191,7 @@ type Sound = (Header, usize);
 /// Which offsets a sound entry has.
 struct Span {
     first: Offset,
+    last: Offset,
     /// How many records it has.
     records: i64,
 }
@@ -260,7 +261,7 @@ impl<F: ReadAt> Scanner<F> {
         if position >= self.len {
             return Ok(Next::End(Tail::Clean));
         }
-        let sound = match self.sound_at(position)? {
+        let mut sound = match self.sound_at(position)? {
             Ok(sound) => sound,
             Err(fault) => {
                 let fault = self.or_swapped(position, fault);
@@ -268,7 +269,8 @@ impl<F: ReadAt> Scanner<F> {
             }
         };
         let span = self.span(position, &sound);
-        let (first, last, expected) = (span.first, sound.0.last_offset, self.at.expected);
+        sound.0.last_offset = span.last;
+        let (first, last, expected) = (span.first, span.last, self.at.expected);
         if first < expected {
             let fault = self.or_swapped(position, self.order_fault(first, last));
             return self.resync(position, fault);
@@ -382,19 +384,20 @@ impl<F: ReadAt> Scanner<F> {
     fn span(&mut self, position: u64, (header, len): &Sound) -> Span {
         let last = header.last_offset;
         if let Some(first) = header.base_offset {
-            return Span { first, records: header.record_count.map_or(0, i64::from) };
+            return Span { first, last, records: header.record_count.map_or(0, i64::from) };
         }
         let batch = Batch { bytes: self.window.get(position, *len), header: *header };
         // One that can't be decoded is for readers to tell.
-        let Ok(mut records) = batch.records(&mut self.decoder, &self.limits) else {
-            return Span { first: last, records: 1 };
-        };
-        let Some(Ok(first)) = records.next() else { return Span { first: last, records: 1 } };
-        let more = records.take_while(Result::is_ok).count();
-        Span {
-            first: first.offset,
-            records: i64::try_from(more).map_or(i64::MAX, |more| more.saturating_add(1)),
+        let unknown = Span { first: last, last, records: 1 };
+        let Ok(mut records) = batch.records(&mut self.decoder, &self.limits) else { return unknown };
+        let Some(Ok(first)) = records.next() else { return unknown };
+        let mut span = Span { first: first.offset, last, records: 1 };
+        for record in records.map_while(Result::ok) {
+            // A set with offset 0 (librdkafka's) counts its messages from there: it ends where the last of them is.
+            span.last = span.last.max(record.offset);
+            span.records += 1;
         }
+        span
     }
 
     /// A batch at `position` with everything right that it says of itself, and offsets in the range that fits.
