@@ -514,3 +514,44 @@ fn epochs_of_a_new_topic_begin_at_0_and_nothing_else_changes() {
     }
     assert_eq!(fs::read_to_string(out.path().join("ep-0/leader-epoch-checkpoint")).unwrap(), "0\n1\n0 0\n");
 }
+
+/// Found by fuzzing: a snapshot of a later offset under an earlier name has a right checksum, and is not believed.
+#[test]
+fn a_snapshot_that_knows_of_later_offsets_is_made_anew() {
+    let case = fixtures::case("4.4.0", "idempotent");
+    let copied = fixtures::copy(&case.data());
+    let partition = fs::read_dir(copied.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.is_dir() && snapshots(path).len() > 1 && !path.to_string_lossy().contains("__"));
+    let partition = partition.expect("a partition with snapshots");
+    let names = snapshots(&partition);
+    let (first, last) = (partition.join(&names[0]), partition.join(names.last().unwrap()));
+    let right = topicfs::format::snapshot::parse(&fs::read(&first).unwrap()).unwrap();
+    fs::copy(&last, &first).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let source = partition.to_str().unwrap();
+    let target = out.path().join("out");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_topicfs"))
+        .args(["salvage", source, "-o", target.to_str().unwrap()])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("knows of offsets behind the one in its name"), "{text}");
+    let made = target.join(partition.file_name().unwrap()).join(&names[0]);
+    let made = topicfs::format::snapshot::parse(&fs::read(made).unwrap()).unwrap();
+    let by_producer = |mut entries: Vec<topicfs::format::snapshot::ProducerEntry>| {
+        entries.sort_by_key(|entry| entry.producer_id);
+        entries
+    };
+    assert_eq!(by_producer(made), by_producer(right));
+}
+
+/// The producer snapshots of a partition, by offset.
+fn snapshots(partition: &Path) -> Vec<String> {
+    let names = fs::read_dir(partition).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<String> =
+        names.filter_map(|name| name.into_string().ok()).filter(|name| name.ends_with(".snapshot")).collect();
+    names.sort();
+    names
+}

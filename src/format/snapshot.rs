@@ -31,6 +31,13 @@ pub struct ProducerEntry {
     pub last_batch: Option<LastBatch>,
 }
 
+impl ProducerEntry {
+    /// The last offset that it knows of, which lies below that of the snapshot.
+    pub fn last_known(&self) -> Option<Offset> {
+        self.last_batch.map(|batch| batch.last_offset).max(self.current_txn_first_offset)
+    }
+}
+
 /// The last batch of a producer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastBatch {

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::format::batch::Limits;
 use crate::format::checkpoint;
 use crate::format::names::{self, FileState, FileType, KraftSnapshot, SegmentFile};
-use crate::format::{partition_metadata, snapshot};
+use crate::format::partition_metadata;
+use crate::format::snapshot::{self, ProducerEntry};
 use crate::log::LogError;
 use crate::log::durable::{self, NewFile};
 use crate::log::epochs::Epochs;
@@ -67,7 +68,11 @@ impl Small {
         let parsed = self
             .read_file(&name)?
             .and_then(|bytes| snapshot::parse(&bytes).map_err(|error| error.to_string()));
+        let is_later = |entry: &ProducerEntry| entry.last_known().is_some_and(|last| last >= at);
         match parsed {
+            Ok(entries) if entries.iter().any(is_later) => Some(Err(format!(
+                "{name}: knows of offsets behind the one in its name: made anew from the batches"
+            ))),
             Ok(entries) => Some(Ok(Producers::from_snapshot(&entries))),
             Err(error) => Some(Err(format!("{name}: {error}: made anew from the batches"))),
         }

@@ -161,7 +161,7 @@ pub(super) fn producer_snapshot(path: &Path, bytes: &[u8]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (number, entry) in (0..).zip(&entries) {
         let id = entry.producer_id;
-        let last = entry.last_batch.map(|batch| batch.last_offset).max(entry.current_txn_first_offset);
+        let last = entry.last_known();
         let cause = match (last, end) {
             _ if !seen.insert(id) => format!("producer {} is there twice", id.0),
             (Some(last), Some(end)) if last >= end => {
