@@ -631,3 +631,21 @@ fn of_contradicting_batches_behind_damage_one_side_is_shown() {
         shown_of(&Directory::default(), &bytes).iter().map(|record| record.offset).collect();
     assert!([&[0, 4, 10][..], &[0, 4, 8, 9]].contains(&&offsets[..]), "{offsets:?}");
 }
+
+/// librdkafka's sets of magic 1 could have offset 0: its messages count from there.
+#[test]
+fn a_set_with_offset_0_is_found_by_each_offset_in_it() {
+    let set = |offsets: std::ops::RangeInclusive<i64>| {
+        batches::encode(&Plan::of(offsets.map(record).collect(), Compression::Gzip).with_magic(1)).remove(0)
+    };
+    let (mut first, second) = (set(0..=3), set(4..=6));
+    first.bytes[..8].fill(0);
+    let directory = Directory::default();
+    directory.write_segment(0, &[first.bytes, second.bytes].concat());
+    let fs = shown::open(directory.spec(), Options::default());
+    assert_eq!(shown::records(&shown::read(&fs, "t/0/log.jsonl")).len(), 7);
+    for offset in 0..=6 {
+        let value = shown::read(&fs, &format!("t/0/by-offset/{offset}"));
+        assert_eq!(value, format!("value {offset}").into_bytes());
+    }
+}
