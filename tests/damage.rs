@@ -649,3 +649,26 @@ fn a_set_with_offset_0_is_found_by_each_offset_in_it() {
         assert_eq!(value, format!("value {offset}").into_bytes());
     }
 }
+
+/// Found by fuzzing: where two batches changed places, the index leads to the wrong one of them.
+#[test]
+fn the_index_of_two_batches_that_changed_places_is_not_believed() {
+    let batch = |offsets: std::ops::RangeInclusive<i64>| {
+        batches::encode(&Plan::of(offsets.map(record).collect(), Compression::None)).remove(0).bytes
+    };
+    let (first, second) = (batch(0..=1), batch(2..=3));
+    assert_eq!(first.len(), second.len());
+    let directory = Directory::default();
+    directory.write_segment(0, &[second, first.clone()].concat());
+    let index: Vec<u8> =
+        [3, u32::try_from(first.len()).unwrap()].iter().flat_map(|n: &u32| n.to_be_bytes()).collect();
+    std::fs::write(directory.file(0, "index"), index).unwrap();
+    let fs = shown::open(directory.spec(), Options::default());
+    assert_eq!(log_end(&fs), 4);
+    for offset in 0..4 {
+        assert_eq!(
+            shown::read(&fs, &format!("t/0/by-offset/{offset}")),
+            format!("value {offset}").into_bytes()
+        );
+    }
+}

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::SystemTime;
 
-use crate::format::batch::{Decoder, Limits};
+use crate::format::batch::{Decoder, Limits, PREFIX_LEN, Prefix};
 use crate::format::names::{self, FileState, FileType, Packing};
 use crate::log::LogError;
 use crate::log::files::{self, FileId, FilePool, ReadAt};
@@ -81,8 +81,8 @@ struct Indexed {
     position: Position,
     /// Relative to the segment's base.
     offset: i32,
-    /// The offset of the entry before, or less than any.
-    above: i64,
+    /// The offset of the entry before.
+    above: Option<i64>,
 }
 
 /// A file as it was seen last. One that was cut and written anew may be as long as before: then its last bytes differ,
@@ -276,9 +276,10 @@ impl Segment {
     /// where the entry says, above the offset of the one before; else the segment's own.
     fn checked_start(&self, indexed: &Indexed, fits: impl Fn(Offset) -> bool) -> Result<Start, LogError> {
         let start = Start { position: indexed.position, ..self.start() };
+        let above = indexed.above.or_else(|| self.first_relative()).unwrap_or(i64::MAX);
         let is_there = |first: Offset| {
             let relative = first.0.saturating_sub(self.base.0);
-            relative > indexed.above && relative <= i64::from(indexed.offset)
+            relative > above && relative <= i64::from(indexed.offset)
         };
         let mut scanner = self.scan(start)?;
         match scanner.step().map_err(|error| self.error(error))? {
@@ -323,6 +324,15 @@ impl Segment {
         }
     }
 
+    /// The offset that the log's first entry says of itself, relative to the base; no entry of the index is for it.
+    fn first_relative(&self) -> Option<i64> {
+        let (file, _) = self.open().ok()?;
+        let mut bytes = [0; PREFIX_LEN];
+        let read = files::read_full(&file, &mut bytes, 0).ok()?;
+        let prefix = Prefix::read(bytes.get(..read)?)?;
+        Some(prefix.offset.0.saturating_sub(self.base.0))
+    }
+
     fn lock_seen(&self) -> std::sync::MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -361,7 +371,7 @@ impl Segment {
         }
         let (number, offset, position) = found?;
         let before = number.checked_sub(1).and_then(|before| index_entry(&index, before));
-        let above = before.map_or(i64::MIN, |(offset, _)| i64::from(offset));
+        let above = before.map(|(offset, _)| i64::from(offset));
         Some(Indexed { position: Position(position), offset, above })
     }
 

@@ -1,6 +1,6 @@
 //! A short run without libFuzzer: each target's seeds, and some thousand mutations of them, the same ones each time.
 //!
-//! `smoke [RUNS [TARGET]]`. Ends with 1 at the first finding, whose input is in `fuzz/artifacts/`.
+//! `smoke [RUNS [TARGET]]`, or `smoke FILE TARGET` for one input. Ends with 1 at the first finding, whose input is in `fuzz/artifacts/`.
 
 use std::fs;
 use std::panic;
@@ -17,6 +17,12 @@ const DIRECTORIES: usize = 25;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [file, target] = words.as_slice()
+        && let Ok(input) = fs::read(file)
+    {
+        let (name, check, _) = TARGETS.iter().find(|(name, ..)| name == target).expect("a target");
+        return run(name, *check, &input);
+    }
     let runs = words.first().map_or(RUNS, |runs| runs.parse().expect("RUNS is a number"));
     let corpora = seeds::all();
     for (name, check, max_len) in TARGETS {
