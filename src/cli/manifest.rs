@@ -13,7 +13,6 @@ use super::args::{ManifestArgs, ManifestFormat};
 use super::mount::default_cache_dir;
 use super::progress;
 use crate::config::Caller;
-use crate::format::batch::Limits;
 use crate::log::manifest::{self, Entry, Examination, Item, Links};
 use crate::log::unpacked::UnpackedFiles;
 use crate::view::manifest::Form;
@@ -36,8 +35,7 @@ pub fn run(args: &ManifestArgs) -> anyhow::Result<ExitCode> {
     let mut options = args.options.load(Caller::Person)?.options;
     options.cache_dir = options.cache_dir.or_else(default_cache_dir);
     let unpacked = UnpackedFiles::new(options.unpack_room());
-    let limits =
-        Limits { max_batch_bytes: options.max_batch_bytes, max_decoded_bytes: options.max_decoded_bytes };
+    let limits = options.of_source().limits;
     let links = if options.follow_symlinks { Links::Followed } else { Links::Listed };
     let mut items = Vec::new();
     for source in &args.sources {

@@ -12,13 +12,11 @@ use super::FOUND_WRONG;
 use super::args::{ReportFormat, SalvageArgs};
 use super::progress;
 use crate::config::{Caller, Config};
-use crate::format::batch::Limits;
-use crate::fs::options::Options;
 use crate::log::LogError;
 use crate::log::salvage::plan::{self, Plan};
 use crate::log::salvage::report::{Kept, Left, LeftOut, Offsets, PartitionReport, Report};
 use crate::log::salvage::{self, LeaderEpochs, Writing, copy};
-use crate::log::source::{Source, SourceOptions};
+use crate::log::source::Source;
 
 /// Writes what is sound of a source as clean data directories, and says what was kept and what was left.
 ///
@@ -26,9 +24,7 @@ use crate::log::source::{Source, SourceOptions};
 /// When it could not run; the text says what would work.
 pub fn run(args: &SalvageArgs) -> anyhow::Result<ExitCode> {
     let config = Config::load(args.config.as_deref(), &args.options, Caller::Person)?.options;
-    let Options { max_batch_bytes, max_decoded_bytes, follow_symlinks, .. } = config;
-    let limits = Limits { max_batch_bytes, max_decoded_bytes };
-    let source = Source::open(&args.source, SourceOptions { limits, follow_symlinks })?;
+    let source = Source::open(&args.source, config.of_source())?;
     let plan = plan::plan(&source, &args.partitions, &args.out)?;
     plan::check_destination(&source, &args.out)?;
     let writing = if args.dry_run { Writing::Nothing } else { Writing::Files };

@@ -6,7 +6,6 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-use crate::format::batch::Limits;
 use crate::fs::error::FsError;
 use crate::fs::mounted::Fs;
 use crate::fs::node::{DumpOf, Item, Node, PartitionKey};
@@ -78,10 +77,7 @@ impl Fs {
         };
         let directory = directory.unwrap_or_else(|| view.partition.name.to_string());
         let named = Named { path: format!("{directory}/{name}"), name, kind };
-        let limits = Limits {
-            max_batch_bytes: self.options().max_batch_bytes,
-            max_decoded_bytes: self.options().max_decoded_bytes,
-        };
+        let limits = self.options().of_source().limits;
         let made = if kind.is_log() {
             let file = SegmentFile { base: Offset(0), path, id: dump.id, len: meta.size(), packing: None };
             let segment = Segment::new(file, Offset(0), Offset(i64::MAX), self.dump_pool(), limits);

@@ -32,8 +32,7 @@ impl ManifestText {
         let options = fs.options();
         let links = if options.follow_symlinks { Links::Followed } else { Links::Listed };
         let left = fs.source().paths().into_iter().flat_map(|path| manifest::list(path, links)).collect();
-        let limits =
-            Limits { max_batch_bytes: options.max_batch_bytes, max_decoded_bytes: options.max_decoded_bytes };
+        let limits = options.of_source().limits;
         let pool = fs.source().pool().clone();
         Self { form, limits, pool, state: Mutex::new(State { text: form.head().into_bytes(), left }) }
     }
