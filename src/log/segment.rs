@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::SystemTime;
 
+use zerocopy::FromBytes;
+
 use crate::format::batch::{Decoder, Limits, PREFIX_LEN, Prefix};
+use crate::format::index::{OFFSET_ENTRY_LEN, StoredOffsetEntry};
 use crate::format::names::{self, FileState, FileType, Packing};
 use crate::log::LogError;
 use crate::log::files::{self, FileId, FilePool, ReadAt};
 use crate::log::scan::{Scanner, Start, Step, Tail};
 use crate::units::{Offset, Position};
-
-/// Bytes of an offset index entry.
-const INDEX_ENTRY_LEN: u64 = 8;
 
 /// So many bytes before the end that was seen tell whether a file has only grown since.
 const LAST_SEEN_LEN: usize = 64;
@@ -355,7 +355,7 @@ impl Segment {
     /// The last entry for which `before` holds, as far as the index is sorted.
     fn search_index(&self, before: impl Fn(i32, u64) -> bool) -> Option<Indexed> {
         let index = files::open(&self.index_path()).ok()?;
-        let entries = index.metadata().ok()?.len() / INDEX_ENTRY_LEN;
+        let entries = index.metadata().ok()?.len() / OFFSET_ENTRY_LEN as u64;
         let (mut low, mut high) = (0, entries);
         let mut found = None;
         while low < high {
@@ -410,14 +410,12 @@ fn last_bytes(file: &File, end: u64) -> Option<[u8; LAST_SEEN_LEN]> {
 
 /// Entry number `number`: relative offset and position; `None` for what no entry can be.
 fn index_entry(index: &impl ReadAt, number: u64) -> Option<(i32, u64)> {
-    let mut bytes = [0; 8];
-    if files::read_full(index, &mut bytes, number * INDEX_ENTRY_LEN).ok()? < bytes.len() {
+    let mut bytes = [0; OFFSET_ENTRY_LEN];
+    if files::read_full(index, &mut bytes, number * OFFSET_ENTRY_LEN as u64).ok()? < bytes.len() {
         return None;
     }
-    let [o0, o1, o2, o3, p0, p1, p2, p3] = bytes;
-    let offset = i32::from_be_bytes([o0, o1, o2, o3]);
-    let position = i32::from_be_bytes([p0, p1, p2, p3]);
-    Some((offset, u64::try_from(position).ok()?))
+    let entry = StoredOffsetEntry::read_from_bytes(&bytes).ok()?;
+    Some((entry.relative_offset(), u64::try_from(entry.position()).ok()?))
 }
 
 /// The base offset that the name of a segment's `.log` says.
