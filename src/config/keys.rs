@@ -118,6 +118,16 @@ pub(super) const KEYS: &[Key] = &[
         kind: Kind::Size(|config| &mut config.options.unpack_limit),
     },
     Key {
+        name: "by_key.listed",
+        about: "`ls by-key` lists the keys that have a value",
+        kind: Kind::Flag(|config| &mut config.options.by_key_listed),
+    },
+    Key {
+        name: "by_key.max_memory",
+        about: "what all indexes by key keep in memory; the rest is in files",
+        kind: Kind::Size(|config| &mut config.options.by_key_max_memory),
+    },
+    Key {
         name: "follow_symlinks",
         about: "read partition directories that are links",
         kind: Kind::Flag(|config| &mut config.options.follow_symlinks),

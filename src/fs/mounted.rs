@@ -84,7 +84,12 @@ impl Fs {
         let source = Source::open(spec, options.of_source())?;
         source.unpack_in(options.unpack_room());
         let encodings = Encodings { key_json: options.key_json, value_json: options.value_json };
-        let shared = Arc::new(Shared::new(encodings, open_sidecars(&options), options.max_read_rate));
+        let shared = Arc::new(Shared::new(
+            encodings,
+            open_sidecars(&options),
+            options.key_space(),
+            options.max_read_rate,
+        ));
         let scope = Scope {
             up_to_high_watermark: options.up_to == UpTo::HighWatermark,
             from_first_segment: options.from == From::FirstSegment,

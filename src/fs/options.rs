@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::format::batch::Limits;
+use crate::log::keys::KeySpace;
 use crate::log::source::SourceOptions;
 use crate::log::unpacked::Room;
 
@@ -144,6 +145,10 @@ pub struct Options {
     pub cache_limit: u64,
     /// The most that unpacked segments may take in the cache's directory, in bytes.
     pub unpack_limit: u64,
+    /// Whether `by-key` lists the keys.
+    pub by_key_listed: bool,
+    /// The most that the indexes of `by-key` keep in memory together, in bytes.
+    pub by_key_max_memory: u64,
     /// Whether partition directories that are symbolic links are followed.
     pub follow_symlinks: bool,
     /// The most that measuring reads from the source, in bytes a second.
@@ -161,8 +166,16 @@ impl Options {
 
     /// Where segments may be unpacked: in the cache's directory, else in the system's for temporary files.
     pub fn unpack_room(&self) -> Room {
-        let directories = self.cache_dir.iter().cloned().chain([std::env::temp_dir()]).collect();
-        Room { directories, limit_bytes: self.unpack_limit }
+        Room { directories: self.directories(), limit_bytes: self.unpack_limit }
+    }
+
+    /// Where indexes by key may lie, and how much of them in memory.
+    pub fn key_space(&self) -> KeySpace {
+        KeySpace::new(self.by_key_max_memory, self.directories())
+    }
+
+    fn directories(&self) -> Vec<PathBuf> {
+        self.cache_dir.iter().cloned().chain([std::env::temp_dir()]).collect()
     }
 }
 
@@ -184,6 +197,8 @@ impl Default for Options {
             cache_dir: None,
             cache_limit: 1 << 30,
             unpack_limit: 8 << 30,
+            by_key_listed: false,
+            by_key_max_memory: 64 << 20,
             follow_symlinks: false,
             max_read_rate: None,
             access: Access::default(),

@@ -25,6 +25,7 @@
 //! | [`problem`] | what can be wrong with a source, and the closed list of its kinds |
 //! | [`verify`] | everything checked: each batch, index, snapshot, checkpoint and name |
 //! | [`transactions`] | which records `read_committed` hides |
+//! | [`keys`] | which batches have a key |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
 //! | [`heads`] | what the first bytes of a file tell of it |
 //! | [`manifest`], [`hashing`] | what each file of a source is: checksum, times, and what a segment holds |
@@ -46,6 +47,7 @@ pub mod hashing;
 pub mod heads;
 pub mod index_check;
 pub mod indexing;
+pub mod keys;
 pub mod manifest;
 pub mod partition;
 pub mod problem;

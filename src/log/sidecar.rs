@@ -66,6 +66,32 @@ impl Header {
     }
 }
 
+/// What a file is known by, in entries of other layouts too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct FileIdentity {
+    dev: U64,
+    ino: U64,
+    size: U64,
+    ctime_s: I64,
+    ctime_ns: I64,
+    head_crc: U32,
+    tail_crc: U32,
+}
+
+impl FileIdentity {
+    /// The identity of `file` as it is now.
+    pub(super) fn of(file: &File) -> io::Result<Self> {
+        let Header { dev, ino, size, ctime_s, ctime_ns, head_crc, tail_crc, .. } = Header::of(file, &[])?;
+        Ok(Self { dev, ino, size, ctime_s, ctime_ns, head_crc, tail_crc })
+    }
+
+    /// Device and inode.
+    pub(super) const fn id(&self) -> files::FileId {
+        files::FileId { dev: self.dev.get(), ino: self.ino.get() }
+    }
+}
+
 fn sample(file: &File, position: u64) -> io::Result<u32> {
     let mut bytes = [0; 4096];
     let read = files::read_full(file, &mut bytes, position)?;
@@ -144,7 +170,18 @@ impl Sidecars {
         self.evict()
     }
 
-    fn evict(&self) -> io::Result<()> {
+    /// Where the entries lie.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// How many bytes they may take together.
+    pub(super) const fn limit_bytes(&self) -> u64 {
+        self.limit_bytes
+    }
+
+    /// Deletes what was used longest ago above the limit.
+    pub(super) fn evict(&self) -> io::Result<()> {
         let mut entries = Vec::new();
         for entry in fs::read_dir(&self.directory)? {
             let entry = entry?;

@@ -13,6 +13,7 @@
 //! | [`reading`] | rendering a run's blocks, and walking over their records |
 //! | [`selection`] | a range of records as one file: size, and reading at any position |
 //! | [`partition_view`] | one partition: its runs, records by offset, counting from the end |
+//! | [`keys`] | records by key |
 //! | [`problems`] | damage that was met |
 //! | [`info`] | the summary of a partition |
 //! | [`manifest`] | the summary of each file of a source |
@@ -23,6 +24,7 @@ pub mod format;
 mod frontier;
 pub mod info;
 pub mod jsonl;
+pub mod keys;
 pub mod layout;
 pub mod manifest;
 pub mod partition_view;

@@ -8,6 +8,7 @@ use lru::LruCache;
 use crate::format::batch::Batch;
 use crate::format::record::Record;
 use crate::log::LogError;
+use crate::log::keys::KeyIndex;
 use crate::log::partition::Partition;
 use crate::log::segment::{Segment, SegmentUid};
 use crate::log::transactions::{Decided, Transactions};
@@ -49,6 +50,7 @@ pub struct PartitionView {
     transactions: Transactions,
     runs: Mutex<LruCache<(SegmentUid, bool), Arc<Run>>>,
     suspects: Mutex<suspects::Known>,
+    keys: KeyIndex,
 }
 
 /// A record's batch and where it is.
@@ -85,7 +87,18 @@ impl PartitionView {
         let runs = Mutex::new(LruCache::new(NonZeroUsize::new(KEPT_RUNS).unwrap_or(NonZeroUsize::MIN)));
         let (problems, transactions) = (Problems::default(), Transactions::default());
         let suspects = Mutex::default();
-        Self { partition, problems, scope, renderer, shared, transactions, runs, suspects }
+        let keys = KeyIndex::new(shared.key_space.clone());
+        Self { partition, problems, scope, renderer, shared, transactions, runs, suspects, keys }
+    }
+
+    /// The index of its keys.
+    pub(super) const fn keys(&self) -> &KeyIndex {
+        &self.keys
+    }
+
+    /// Pools and caches.
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     pub(super) fn lock_suspects(&self) -> std::sync::MutexGuard<'_, suspects::Known> {

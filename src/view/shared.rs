@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use lru::LruCache;
 
 use crate::format::batch::Decoder;
+use crate::log::keys::KeySpace;
 use crate::log::segment::SegmentUid;
 use crate::log::sidecar::Sidecars;
 use crate::view::format::{Encodings, Format};
@@ -28,6 +29,8 @@ pub struct Shared {
     pub encodings: Encodings,
     /// Where measurements are kept; `None` without a cache.
     pub sidecars: Option<Sidecars>,
+    /// Memory and directories for the indexes by key.
+    pub key_space: Arc<KeySpace>,
     pace: Option<Pace>,
     rendered: Mutex<Rendered>,
     workspaces: Mutex<Vec<Workspace>>,
@@ -118,10 +121,16 @@ impl Pace {
 
 impl Shared {
     /// Pools and caches for one mount.
-    pub fn new(encodings: Encodings, sidecars: Option<Sidecars>, max_read_rate: Option<u64>) -> Self {
+    pub fn new(
+        encodings: Encodings,
+        sidecars: Option<Sidecars>,
+        key_space: KeySpace,
+        max_read_rate: Option<u64>,
+    ) -> Self {
         Self {
             encodings,
             sidecars,
+            key_space: Arc::new(key_space),
             pace: max_read_rate.map(Pace::new),
             rendered: Mutex::new(Rendered { blocks: LruCache::unbounded(), bytes: 0, spare: Vec::new() }),
             workspaces: Mutex::default(),
