@@ -11,7 +11,6 @@ use crate::fs::node::{ControlFile, Item, Node, PartitionKey, ROOT_INO, Records, 
 use crate::fs::options::Listing;
 use crate::log::partition::{Origin, Partition};
 use crate::units::Offset;
-use crate::view::format::Format;
 use crate::view::run::Goal;
 
 /// The most names in the directory of a range; a longer range lists parts of itself instead.
@@ -132,8 +131,8 @@ impl Fs {
                 if segment.lower >= end {
                     break;
                 }
-                let run = view.run_near(env, segment, Format::Text, start)?;
-                run.extend(env, Format::Text, Goal::Offset(end))?;
+                let run = view.run_near(env, segment, None, start)?;
+                run.extend(env, None, Goal::Offset(end))?;
                 for block in run.blocks().iter().filter(|block| block.last() >= start && block.base() < end) {
                     run.for_each_record(env, block, |record, _| {
                         if record.offset >= start && record.offset < end {

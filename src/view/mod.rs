@@ -12,6 +12,8 @@
 //! | [`run`], `frontier` | the blocks of one segment, measured as far as somebody needed |
 //! | [`reading`] | rendering a run's blocks, and walking over their records |
 //! | [`selection`] | a range of records as one file: size, and reading at any position |
+//! | [`filtered`] | the records that pass a filter as one file |
+//! | [`times`] | records by time, as ListOffsets finds them |
 //! | [`partition_view`] | one partition: its runs, records by offset, counting from the end |
 //! | [`keys`] | records by key |
 //! | [`problems`] | damage that was met |
@@ -20,6 +22,7 @@
 
 pub mod dump;
 pub mod env;
+pub mod filtered;
 pub mod format;
 mod frontier;
 pub mod info;
@@ -36,4 +39,5 @@ pub mod selection;
 pub mod shared;
 pub mod suspects;
 pub mod text;
+pub mod times;
 pub mod tsv;

@@ -19,6 +19,7 @@ use crate::view::problems::Problems;
 use crate::view::run::{Goal, Run};
 use crate::view::shared::Shared;
 use crate::view::suspects;
+use crate::view::times::KnownTimes;
 
 /// Runs kept for one partition; those in use by open files don't count.
 const KEPT_RUNS: usize = 64;
@@ -50,6 +51,7 @@ pub struct PartitionView {
     transactions: Transactions,
     runs: Mutex<LruCache<(SegmentUid, bool), Arc<Run>>>,
     suspects: Mutex<suspects::Known>,
+    pub(super) known_times: KnownTimes,
     keys: KeyIndex,
 }
 
@@ -86,9 +88,9 @@ impl PartitionView {
         let renderer = Renderer::new(&partition.name, shared.encodings);
         let runs = Mutex::new(LruCache::new(NonZeroUsize::new(KEPT_RUNS).unwrap_or(NonZeroUsize::MIN)));
         let (problems, transactions) = (Problems::default(), Transactions::default());
-        let suspects = Mutex::default();
+        let (suspects, known_times) = (Mutex::default(), KnownTimes::default());
         let keys = KeyIndex::new(shared.key_space.clone());
-        Self { partition, problems, scope, renderer, shared, transactions, runs, suspects, keys }
+        Self { partition, problems, scope, renderer, shared, transactions, runs, suspects, known_times, keys }
     }
 
     /// The index of its keys.
@@ -191,7 +193,7 @@ impl PartitionView {
         &self,
         env: &Env<'_>,
         segment: &Arc<Segment>,
-        format: Format,
+        format: impl Into<Option<Format>>,
         offset: Offset,
     ) -> Result<Arc<Run>, LogError> {
         let run = self.run(env, segment);
@@ -272,8 +274,8 @@ impl PartitionView {
             if segment.lower >= to {
                 break;
             }
-            let run = self.run_near(env, segment, Format::Text, from)?;
-            run.extend(env, Format::Text, Goal::Offset(to))?;
+            let run = self.run_near(env, segment, None, from)?;
+            run.extend(env, None, Goal::Offset(to))?;
             let mut next = Offset(i64::MIN);
             for block in run.blocks() {
                 if block.is_after_damage() && block.base() > from && next < to {
@@ -327,15 +329,15 @@ impl PartitionView {
         let whole = self.run(env, segment);
         let mut distance = FIRST_DISTANCE;
         loop {
-            let cheap = whole.unmeasured(env, Format::Text) <= CHEAP_BYTES;
+            let cheap = whole.unmeasured(env, None) <= CHEAP_BYTES;
             let from = if cheap { segment.start() } else { segment.start_before_end(distance)? };
             let run = match from.position {
                 Position(0) => whole.clone(),
                 _ => Arc::new(Run::new(segment.clone(), from, env.decided.is_some())),
             };
-            run.extend(env, Format::Text, Goal::End)?;
-            let before_start = run.records_before(env, Format::Text, start)?;
-            let before_end = run.records_before(env, Format::Text, end)?;
+            run.extend(env, None, Goal::End)?;
+            let before_start = run.records_before(env, start)?;
+            let before_end = run.records_before(env, end)?;
             let counted = before_end.saturating_sub(before_start);
             if counted >= count {
                 let found = run.offset_of_record(env, before_end - count)?;
@@ -359,11 +361,11 @@ impl PartitionView {
             let segments = self.partition.segments()?;
             let mut left = count;
             for segment in segments.iter().skip(Partition::floor(&segments, from)) {
-                let run = self.run_near(env, segment, Format::Text, from)?;
-                run.extend(env, Format::Text, Goal::Offset(from))?;
-                let before = run.records_before(env, Format::Text, from)?;
+                let run = self.run_near(env, segment, None, from)?;
+                run.extend(env, None, Goal::Offset(from))?;
+                let before = run.records_before(env, from)?;
                 let target = before.saturating_add(left);
-                run.extend(env, Format::Text, Goal::Records(target.saturating_add(1)))?;
+                run.extend(env, None, Goal::Records(target.saturating_add(1)))?;
                 if let Some(found) = run.offset_of_record(env, target)? {
                     return Ok(found.min(end));
                 }
