@@ -166,11 +166,14 @@ pub struct TailArgs {
 /// `topicfs index`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  topicfs index /var/lib/kafka/data\n  topicfs index -o formats_listed=jsonl data"
+    after_help = "Examples:\n  topicfs index /var/lib/kafka/data\n  topicfs index -o formats_listed=jsonl data\n  topicfs index --by-key data"
 )]
 pub struct IndexArgs {
     /// As for `mount`
     pub source: String,
+    /// Build the indexes of by-key too
+    #[arg(long)]
+    pub by_key: bool,
     /// What is shown and how.
     #[command(flatten)]
     pub options: OptionArgs,

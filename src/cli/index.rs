@@ -29,7 +29,11 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
             scope.spawn(|| {
                 while let Some((path, node, bytes)) = partitions.get(next.fetch_add(1, Ordering::Relaxed)) {
                     bar.set_message(path.clone());
-                    if let Err(error) = measure(&fs, node) {
+                    let measured = measure(&fs, node).and_then(|()| match args.by_key {
+                        true => index_keys(&fs, node),
+                        false => Ok(()),
+                    });
+                    if let Err(error) = measured {
                         failed
                             .lock()
                             .unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -71,4 +75,9 @@ fn measure(fs: &Fs, partition: &Node) -> Result<(), FsError> {
         fs.attributes(0, &fs.child(partition, name.as_ref())?, Effort::Background)?;
     }
     Ok(())
+}
+
+fn index_keys(fs: &Fs, partition: &Node) -> Result<(), FsError> {
+    let Some(key) = partition.partition() else { return Ok(()) };
+    Ok(fs.view(key)?.index_keys()?)
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::format::batch::Decoder;
+use crate::format::record::Record;
 use crate::fs::attributes::record_time;
 use crate::fs::error::FsError;
 use crate::fs::files;
@@ -17,7 +18,7 @@ use crate::log::files::{self as source_files, FileId};
 use crate::view::dump::{self, entry::Tools};
 use crate::view::format::Format;
 use crate::view::info;
-use crate::view::partition_view::RecordPlace;
+use crate::view::partition_view::{PartitionView, RecordPlace};
 use crate::view::record_json;
 use crate::view::selection::Effort;
 
@@ -45,6 +46,31 @@ pub struct RecordContent {
     generation: u64,
 }
 
+impl RecordContent {
+    /// What the file of `record` in this form contains.
+    pub(super) fn new(
+        view: &PartitionView,
+        form: RecordForm,
+        record: &Record<'_>,
+        place: &RecordPlace<'_>,
+        generation: u64,
+    ) -> Self {
+        let bytes = match form {
+            RecordForm::Value => record.value.unwrap_or_default().to_vec(),
+            RecordForm::Key => record.key.unwrap_or_default().to_vec(),
+            RecordForm::Json => record_json::render(&view.partition.name, record, place),
+            RecordForm::Rendered(Format::Log) => place.batch.bytes.to_vec(),
+            RecordForm::Rendered(Format::Dump) => dump_of(place),
+            RecordForm::Rendered(format) => {
+                let mut out = Vec::new();
+                view.renderer().render(format, record, &mut out);
+                out
+            }
+        };
+        Self { bytes: Arc::new(bytes), mtime: record_time(record.timestamp), generation }
+    }
+}
+
 impl Fs {
     /// What a node contains.
     ///
@@ -52,6 +78,9 @@ impl Fs {
     /// Those of reading.
     pub fn content(&self, ino: u64, node: &Node) -> Result<Content, FsError> {
         Ok(match node {
+            Node::Of(key, Item::ByKey) if self.options().by_key_listed => {
+                Content::Keys(Arc::new(self.key_listing(key)?))
+            }
             _ if node.is_dir() => Content::Directory(Arc::new(self.list(ino, node)?)),
             Node::Of(key, Item::Records(records)) => {
                 let selection = self.selection(key, records)?;
@@ -59,6 +88,7 @@ impl Fs {
             }
             Node::Of(key, Item::Dump(dump)) => Content::Dump(self.dump(key, dump)?),
             Node::Of(key, Item::Suspects) => Content::Suspects(self.view(key)?),
+            Node::Of(key, Item::KeyRecords(records)) => Content::KeyHistory(self.key_history(key, records)?),
             Node::Of(_, Item::Record(..)) => Content::Bytes(self.record_content(node)?.bytes.clone()),
             Node::Of(key, Item::SourceFile(name, id)) => {
                 let path = self.source_path(key, name)?;
@@ -100,6 +130,7 @@ impl Fs {
         match content {
             Content::Selection(selection, _) => selection.read(at, len, out)?,
             Content::Dump(dump) => dump.read(at, len, out)?,
+            Content::KeyHistory(history) => history.read(at, len, out)?,
             Content::Suspects(view) => {
                 if let Some(suspects) = view.suspects(Effort::All)? {
                     suspects.read(view, at, len, out)?;
@@ -118,7 +149,7 @@ impl Fs {
                 out.truncate(begun + read);
             }
             Content::Manifest(text) => text.read(at, len, out),
-            Content::Directory(_) => return Err(FsError::IsADirectory),
+            Content::Directory(_) | Content::Keys(_) => return Err(FsError::IsADirectory),
         }
         Ok(())
     }
@@ -136,25 +167,18 @@ impl Fs {
             return Ok(content.clone());
         }
         let found = view.record(key.committed, *offset, |record, place| {
-            let bytes = match form {
-                RecordForm::Value => record.value.unwrap_or_default().to_vec(),
-                RecordForm::Key => record.key.unwrap_or_default().to_vec(),
-                RecordForm::Json => record_json::render(&view.partition.name, record, place),
-                RecordForm::Rendered(Format::Log) => place.batch.bytes.to_vec(),
-                RecordForm::Rendered(Format::Dump) => dump_of(place),
-                RecordForm::Rendered(format) => {
-                    let mut out = Vec::new();
-                    view.renderer().render(*format, record, &mut out);
-                    out
-                }
-            };
-            RecordContent { bytes: Arc::new(bytes), mtime: record_time(record.timestamp), generation }
+            RecordContent::new(&view, *form, record, place, generation)
         })?;
         let content = Arc::new(found.ok_or(FsError::NotFound)?);
-        if content.bytes.len() <= KEPT_RECORD_BYTES {
-            self.records().push(node.clone(), content.clone());
-        }
+        self.keep_record(node.clone(), content.clone());
         Ok(content)
+    }
+
+    /// Keeps the content of a record's file for what follows.
+    pub(super) fn keep_record(&self, node: Node, content: Arc<RecordContent>) {
+        if content.bytes.len() <= KEPT_RECORD_BYTES {
+            self.records().push(node, content);
+        }
     }
 
     /// The files that are made anew at each open.
@@ -163,6 +187,7 @@ impl Fs {
             Node::Readme => files::README.as_bytes().to_vec(),
             Node::ControlFile(file) => files::control_file(self, *file),
             Node::Of(_, Item::ByOffsetReadme) => files::BY_OFFSET_README.as_bytes().to_vec(),
+            Node::Of(_, Item::ByKeyReadme) => files::BY_KEY_README.as_bytes().to_vec(),
             Node::Of(key, Item::Info { json }) => info::render(&*self.view(key)?, key.committed, *json)?,
             Node::Of(key, Item::Problems) => files::partition_problems(&*self.view(key)?),
             _ => return Err(FsError::IsADirectory),

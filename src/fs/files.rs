@@ -16,6 +16,7 @@ This is a Kafka data directory, shown as files by topicfs. Nothing here can be c
     tail  tail.jsonl    the last tail_records, up to twice as many; grows while it is open:  tail -f tail.jsonl
     by-offset/12345     the exact value of one record;  12345.json  everything about it
     by-offset/A..B.jsonl  a range;  last-10...jsonl  the last ten;  ls by-offset, README.txt there
+    by-key/KEY          the latest value of a key;  by-key/KEY.jsonl  all its records;  by-key/README.txt
     by-segment/         one file of records for each segment
     segments/           the source files, byte for byte
     dump/               the same names, as text in the words of kafka-dump-log
@@ -24,8 +25,8 @@ This is a Kafka data directory, shown as files by topicfs. Nothing here can be c
     suspect.jsonl       by name only: records that are left out elsewhere, since they are not to be trusted
 
 Every rendered file takes the extensions .txt, .jsonl, .tsv, .log, .dump, also where it isn't listed.
-.topicfs/ has the version, the configuration in force, and the problems of the data directories and of partitions looked
-at; by name only: manifest, manifest.json and manifest.sha256, which read the whole source to say what its files are.
+.topicfs/ has the version, the configuration in force, builds (indexes in the making), and the problems of the data
+directories and of partitions looked at; by name only: manifest, manifest.json and manifest.sha256, which read the whole source to say what its files are.
 ";
 
 /// `by-offset/README.txt`.
@@ -45,15 +46,47 @@ Names here are made when you open them; a listing would have one for every recor
   100..200/             a directory with one file for each record
 ";
 
+/// `by-key/README.txt`.
+pub const BY_KEY_README: &str = "\
+Names here are made when you open them. The first one that is opened reads the partition once, to build an index; see
+.topicfs/builds for how far it is, or build it beforehand: topicfs index --by-key SOURCE
+
+  order-4711            the latest value of the key order-4711, its exact bytes; ENOENT when the latest record is a
+                        tombstone, or the key never was
+  order-4711.jsonl      all records of the key, tombstones too, in order;  .txt .tsv and so on
+  order-4711.json       everything about its latest record, a tombstone too;  order-4711.key  the key's exact bytes
+  a%2Fb  %C3%A9         all bytes but printable ASCII, and % and /, are two hex digits
+  %2Ehidden             so is a dot at the beginning,
+  report%2Ejson         and the last one of a key that ends in the name of a format
+  %                     the empty key.  A record whose key is null is in no file
+  abc%~0123456789abcdef a key whose name would have more than 192 bytes: how it begins, then the first 16 hex digits of its
+                        SHA-256; how much of the beginning stands there doesn't matter
+
+ls shows the keys that have a value where the mount has by_key.listed=true; otherwise nothing but this.
+";
+
 /// The content of a file in `.topicfs`.
 pub fn control_file(fs: &Fs, file: ControlFile) -> Vec<u8> {
     match file {
         ControlFile::Version => format!("topicfs {}\n", env!("CARGO_PKG_VERSION")).into_bytes(),
         ControlFile::Config => fs.config_text().as_bytes().to_vec(),
         ControlFile::Problems => problems(fs),
+        ControlFile::Builds => builds(fs),
         // Made as it is read.
         ControlFile::Manifest(_) => Vec::new(),
     }
+}
+
+/// The indexes that are being built: partition, kind, bytes of the source read and to be read, and percent.
+fn builds(fs: &Fs) -> Vec<u8> {
+    let mut out = String::new();
+    for (path, view) in fs.known_views() {
+        if let Some((done, total)) = view.key_progress() {
+            let percent = done.saturating_mul(100) / total.max(1);
+            out.push_str(&format!("{path}\tby-key\t{done}\t{total}\t{percent}%\n"));
+        }
+    }
+    out.into_bytes()
 }
 
 /// What the tops of the data directories say, then what is known of each partition that was looked at.

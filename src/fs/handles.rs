@@ -5,10 +5,12 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::fs::by_key::KeyListing;
 use crate::fs::error::FsError;
 use crate::fs::manifest::ManifestText;
 use crate::fs::node::Node;
 use crate::view::dump::file::DumpFile;
+use crate::view::key_history::KeyHistory;
 use crate::view::partition_view::PartitionView;
 use crate::view::selection::Selection;
 
@@ -21,6 +23,8 @@ pub enum Content {
     Dump(Arc<DumpFile>),
     /// Records of a partition that are not to be trusted.
     Suspects(Arc<PartitionView>),
+    /// All records of a key.
+    KeyHistory(Arc<KeyHistory>),
     /// A small file as it was at open.
     Bytes(Arc<Vec<u8>>),
     /// A source file.
@@ -29,6 +33,8 @@ pub enum Content {
     Manifest(Arc<ManifestText>),
     /// A directory as it was at open.
     Directory(Arc<Vec<Entry>>),
+    /// The keys of a partition as they were at open.
+    Keys(Arc<KeyListing>),
 }
 
 /// One name in a directory.

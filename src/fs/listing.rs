@@ -55,6 +55,7 @@ impl Fs {
             Node::Partition(key) => self.partition_names(key),
             Node::Of(key, Item::ByOffset) => self.by_offset_names(key),
             Node::Of(key, Item::Range(start, end)) => self.range_names(key, *start, *end),
+            Node::Of(key, Item::ByKey) => self.by_key_names(key),
             Node::Of(key, Item::BySegment) => self.by_segment_names(key),
             Node::Of(key, Item::Segments) => self.segment_names(key),
             Node::Of(key, Item::DumpDir) => self.dump_names(key),
@@ -78,6 +79,7 @@ impl Fs {
         let of = |item| Node::Of(key.clone(), item);
         let mut names: Vec<(OsString, Node)> = vec![
             ("by-offset".into(), of(Item::ByOffset)),
+            ("by-key".into(), of(Item::ByKey)),
             ("by-segment".into(), of(Item::BySegment)),
             ("segments".into(), of(Item::Segments)),
             ("dump".into(), of(Item::DumpDir)),

@@ -37,6 +37,7 @@ impl Fs {
             Node::Partition(key) => self.partition_child(key, text?),
             Node::Of(key, Item::ByOffset) => self.by_offset_child(key, text?, None),
             Node::Of(key, Item::Range(start, end)) => self.by_offset_child(key, text?, Some((*start, *end))),
+            Node::Of(key, Item::ByKey) => self.by_key_child(key, name),
             Node::Of(key, Item::BySegment) => self.by_segment_child(key, text?),
             Node::Of(key, Item::Segments) => self.segments_child(key, name),
             Node::Of(key, Item::DumpDir) => self.dump_child(key, text?),
@@ -70,6 +71,7 @@ impl Fs {
     fn partition_child(&self, key: &PartitionKey, name: &str) -> Result<Node, FsError> {
         let item = match name {
             "by-offset" => Item::ByOffset,
+            "by-key" => Item::ByKey,
             "by-segment" => Item::BySegment,
             "segments" => Item::Segments,
             "dump" => Item::DumpDir,

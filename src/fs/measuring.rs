@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::view::dump::file::DumpFile;
+use crate::view::key_history::KeyHistory;
 use crate::view::partition_view::{PartitionView, ViewError};
 use crate::view::selection::{Effort, Selection};
 
@@ -24,6 +25,8 @@ pub enum Measurable {
     Dump(Arc<DumpFile>),
     /// Records of a partition that are not to be trusted.
     Suspects(Arc<PartitionView>),
+    /// All records of a key.
+    KeyHistory(Arc<KeyHistory>),
 }
 
 impl Measurable {
@@ -34,7 +37,8 @@ impl Measurable {
                 selection.size(Effort::Background).map(|_| ())
             }
             // A dump is one file, and has one end to begin at.
-            (Self::Dump(_) | Self::Suspects(_), Direction::Backward) => Ok(()),
+            (Self::Dump(_) | Self::Suspects(_) | Self::KeyHistory(_), Direction::Backward) => Ok(()),
+            (Self::KeyHistory(history), Direction::Forward) => history.size(Effort::Background).map(|_| ()),
             (Self::Suspects(view), Direction::Forward) => view.suspects(Effort::Background).map(|_| ()),
             (Self::Dump(dump), Direction::Forward) => Ok(dump.size(Effort::Background).map(|_| ())?),
         }

@@ -8,6 +8,7 @@
 //! | [`inodes`] | the nodes that the kernel knows |
 //! | [`lookup`], [`listing`] | from a directory and a name to a node; what directories list |
 //! | [`mounted`] | the file system: what FUSE asks, answered |
+//! | [`key_names`], [`by_key`] | the grammar of names in `by-key`; what is there |
 //! | [`content`], [`files`], [`manifest`], `dumps` | what files contain |
 //! | [`attributes`] | type, size, times and access of a node |
 //! | [`handles`] | open files and directories |
@@ -17,12 +18,14 @@
 //! | [`error`] | errors and their errno |
 
 pub mod attributes;
+pub mod by_key;
 pub mod content;
 mod dumps;
 pub mod error;
 pub mod files;
 pub mod handles;
 pub mod inodes;
+pub mod key_names;
 pub mod listing;
 pub mod lookup;
 pub mod manifest;

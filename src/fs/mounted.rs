@@ -26,6 +26,7 @@ use crate::log::sidecar::Sidecars;
 use crate::log::source::Source;
 use crate::view::dump::file::DumpFile;
 use crate::view::format::{Encodings, Format};
+use crate::view::key_history::KeyHistory;
 use crate::view::partition_view::{CHEAP_BYTES, PartitionView, Scope};
 use crate::view::selection::{Effort, Selection};
 use crate::view::shared::Shared;
@@ -36,6 +37,8 @@ const KEPT_SELECTIONS: usize = 1024;
 const KEPT_DUMPS: usize = 256;
 /// Descriptors of dumped logs kept open at most.
 const KEPT_DUMP_FILES: usize = 64;
+/// Histories of keys kept while nobody has them open.
+const KEPT_HISTORIES: usize = 256;
 /// Contents of single records kept between lookup, stat and read.
 const KEPT_RECORDS: usize = 512;
 /// How long the kernel may believe a name: short, since `last-1` and `tail` move.
@@ -60,6 +63,7 @@ pub struct Fs {
     selections: Mutex<LruCache<Node, Arc<Selection>>>,
     dumps: Mutex<LruCache<Node, Arc<DumpFile>>>,
     dump_pool: Arc<FilePool>,
+    histories: Mutex<LruCache<Node, Arc<KeyHistory>>>,
     records: Mutex<LruCache<Node, Arc<RecordContent>>>,
 }
 
@@ -116,6 +120,7 @@ impl Fs {
             selections: Mutex::new(LruCache::new(kept(KEPT_SELECTIONS))),
             dumps: Mutex::new(LruCache::new(kept(KEPT_DUMPS))),
             dump_pool: Arc::new(FilePool::new(kept(KEPT_DUMP_FILES))),
+            histories: Mutex::new(LruCache::new(kept(KEPT_HISTORIES))),
             records: Mutex::new(LruCache::new(kept(KEPT_RECORDS))),
             options,
         })
@@ -219,6 +224,9 @@ impl Fs {
             Node::Of(key, Item::Records(records)) => Measurable::Selection(self.selection(key, records)?),
             Node::Of(key, Item::Dump(dump)) => Measurable::Dump(self.dump(key, dump)?),
             Node::Of(key, Item::Suspects) => Measurable::Suspects(self.view(key)?),
+            Node::Of(key, Item::KeyRecords(records)) => {
+                Measurable::KeyHistory(self.key_history(key, records)?)
+            }
             _ => return Ok(Stat::Known(attributes)),
         };
         Ok(Stat::Measuring(attributes, self.measuring.begin(ino, measurable)))
@@ -289,6 +297,12 @@ impl Fs {
                 let found = self.view(key)?.suspects(effort)?;
                 attributes.size = found.as_ref().map_or(0, |found| found.size());
                 attributes.is_sized = found.is_some();
+            }
+            Node::Of(key, Item::KeyRecords(records)) => {
+                let size = self.key_history(key, records)?.size(effort)?;
+                attributes.size = size.unwrap_or(0);
+                attributes.is_sized = size.is_some();
+                attributes.is_final = attributes.is_sized;
             }
             Node::Of(key, Item::Dump(dump)) => {
                 let size = self.dump(key, dump)?.size(effort)?;
@@ -384,13 +398,25 @@ impl Fs {
         Ok(out)
     }
 
-    /// The entries of an open directory, as they were when it was opened.
+    /// Calls `add` with the entries of an open directory that come after `cookie`, and the cookie of each, until it says that it
+    /// has enough. The directory is as it was when it was opened.
     ///
     /// # Errors
-    /// [`FsError::NotADirectory`].
-    pub fn entries(&self, handle: u64) -> Result<Arc<Vec<Entry>>, FsError> {
+    /// [`FsError::NotADirectory`], or those of reading.
+    pub fn read_directory(
+        &self,
+        handle: u64,
+        cookie: u64,
+        mut add: impl FnMut(u64, &Entry) -> bool,
+    ) -> Result<(), FsError> {
         match self.handles.get(handle)?.content {
-            Content::Directory(entries) => Ok(entries),
+            Content::Directory(entries) => {
+                let skip = usize::try_from(cookie).unwrap_or(usize::MAX);
+                let mut entries = entries.iter().enumerate().skip(skip);
+                entries.any(|(index, entry)| add(index as u64 + 1, entry));
+                Ok(())
+            }
+            Content::Keys(listing) => listing.read(&self.inodes, cookie, &mut add),
             _ => Err(FsError::NotADirectory),
         }
     }
@@ -414,6 +440,11 @@ impl Fs {
     /// Contents of single records that are kept.
     pub(super) fn records(&self) -> MutexGuard<'_, LruCache<Node, Arc<RecordContent>>> {
         lock(&self.records)
+    }
+
+    /// Histories of keys that are kept.
+    pub(super) fn histories(&self) -> MutexGuard<'_, LruCache<Node, Arc<KeyHistory>>> {
+        lock(&self.histories)
     }
 
     /// Dumps that are kept.

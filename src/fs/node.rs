@@ -46,16 +46,19 @@ pub enum ControlFile {
     Config,
     /// `problems`: all partitions' and the data directories'.
     Problems,
+    /// `builds`: the indexes that are being built.
+    Builds,
     /// `manifest` and the like: what every file of the source is. Reading it reads the source.
     Manifest(Form),
 }
 
 impl ControlFile {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Version,
         Self::Config,
         Self::Problems,
+        Self::Builds,
         Self::Manifest(Form::Text),
         Self::Manifest(Form::Json),
         Self::Manifest(Form::Sha256sum),
@@ -72,6 +75,7 @@ impl ControlFile {
             Self::Version => "version",
             Self::Config => "config.yaml",
             Self::Problems => "problems",
+            Self::Builds => "builds",
             Self::Manifest(Form::Text) => "manifest",
             Self::Manifest(Form::Json) => "manifest.json",
             Self::Manifest(Form::Sha256sum) => "manifest.sha256",
@@ -97,6 +101,12 @@ pub enum Item {
     ByOffset,
     /// `by-offset/README.txt`.
     ByOffsetReadme,
+    /// `by-key`.
+    ByKey,
+    /// `by-key/README.txt`.
+    ByKeyReadme,
+    /// All records of a key.
+    KeyRecords(KeyRecords),
     /// `by-segment`.
     BySegment,
     /// `segments`.
@@ -137,6 +147,21 @@ pub struct DumpOf {
     pub stamp: u64,
 }
 
+/// All records of a key in one file.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct KeyRecords {
+    /// The key.
+    pub key: Arc<[u8]>,
+    /// The format.
+    pub format: Format,
+    /// The offset of its first record.
+    pub start: Offset,
+    /// The offset after its latest one.
+    pub end: Offset,
+    /// The partition's generation.
+    pub generation: u64,
+}
+
 /// Rendered records in one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Records {
@@ -174,7 +199,12 @@ impl Node {
             Self::Of(_, item) => {
                 matches!(
                     item,
-                    Item::ByOffset | Item::BySegment | Item::Segments | Item::DumpDir | Item::Range(..)
+                    Item::ByOffset
+                        | Item::ByKey
+                        | Item::BySegment
+                        | Item::Segments
+                        | Item::DumpDir
+                        | Item::Range(..)
                 )
             }
         }

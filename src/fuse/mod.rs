@@ -18,6 +18,7 @@ use fuser::{
 };
 
 use crate::fs::attributes::Attributes;
+use crate::fs::handles::Entry;
 use crate::fs::mounted::Stat;
 use crate::fs::{Fs, FsError};
 use parked::Parked;
@@ -185,17 +186,12 @@ impl Filesystem for Adapter {
     }
 
     fn readdir(&self, _: &Request, ino: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        match call("readdir", ino.0, || self.fs.entries(handle.0)) {
-            Ok(entries) => {
-                let skip = usize::try_from(offset).unwrap_or(usize::MAX);
-                for (index, entry) in entries.iter().enumerate().skip(skip) {
-                    let kind = if entry.is_dir { FileType::Directory } else { FileType::RegularFile };
-                    if reply.add(INodeNo(entry.ino), index as u64 + 1, kind, &entry.name) {
-                        break;
-                    }
-                }
-                reply.ok();
-            }
+        let add = |cookie: u64, entry: &Entry| {
+            let kind = if entry.is_dir { FileType::Directory } else { FileType::RegularFile };
+            reply.add(INodeNo(entry.ino), cookie, kind, &entry.name)
+        };
+        match call("readdir", ino.0, || self.fs.read_directory(handle.0, offset, add)) {
+            Ok(()) => reply.ok(),
             Err(errno) => reply.error(errno),
         }
     }

@@ -1,8 +1,10 @@
 //! Records by key: the latest one, and which batches have others.
 
 use std::io;
+use std::ops::Range;
+use std::sync::Arc;
 
-use crate::format::batch::Batch;
+use crate::format::batch::{Batch, Records};
 use crate::format::record::Record;
 use crate::log::LogError;
 use crate::log::keys::hash::hash;
@@ -58,11 +60,13 @@ impl From<ViewError> for Failure {
     }
 }
 
-/// The offsets of which records count.
+/// The offsets whose records count.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
-    pub(super) start: Offset,
-    pub(super) end: Offset,
+pub struct Bounds {
+    /// The first one.
+    pub start: Offset,
+    /// The one after the last.
+    pub end: Offset,
 }
 
 impl Bounds {
@@ -94,6 +98,28 @@ impl PartitionView {
                 Ok(found.map(|(_, shown)| shown))
             })
         })
+    }
+
+    /// A key, and the offsets from its first record on to behind its latest one.
+    ///
+    /// # Errors
+    /// As [`Self::latest_of_key`].
+    pub fn range_of_key(
+        &self,
+        committed: bool,
+        wanted: Wanted<'_>,
+    ) -> Result<Option<(Arc<[u8]>, Range<Offset>)>, ViewError> {
+        let latest = self.latest_of_key(committed, wanted, |record, _| {
+            (Arc::<[u8]>::from(record.key.unwrap_or_default()), record.offset.next())
+        })?;
+        let Some((key, end)) = latest else { return Ok(None) };
+        let start = self.with_keys(|entries| {
+            self.with_env(committed, |env| {
+                let bounds = Bounds { end, ..self.bounds(env)? };
+                self.first(env, entries, bounds, &key)
+            })
+        })?;
+        Ok(start.map(|start| (key, start..end)))
     }
 
     /// Builds the index, or brings it up to date.
@@ -173,6 +199,39 @@ impl PartitionView {
         }
     }
 
+    /// The offset of the first record of a key within `bounds`.
+    fn first(
+        &self,
+        env: &Env<'_>,
+        entries: &Entries,
+        bounds: Bounds,
+        key: &[u8],
+    ) -> Result<Option<Offset>, Failure> {
+        let mut from = bounds.start;
+        while let Some(entry) = entries.first_from(hash(key), from)? {
+            if let Some(found) = keys::batch(&self.partition, &entry)? {
+                let first = self.with_records(env, &found, |records, _| {
+                    let mut first = None;
+                    for record in records {
+                        let Ok(record) = record else { return None };
+                        if first.is_none() && bounds.hold(record.offset) && record.key == Some(key) {
+                            first = Some(record.offset);
+                        }
+                    }
+                    first
+                })?;
+                if let Some(first) = first.flatten() {
+                    return Ok(Some(first));
+                }
+            }
+            if entry.offset() >= bounds.end {
+                break;
+            }
+            from = entry.offset().next();
+        }
+        Ok(None)
+    }
+
     /// The last record of a key in the batch of `entry`.
     fn last_in_batch<T>(
         &self,
@@ -202,7 +261,7 @@ impl PartitionView {
         &self,
         env: &Env<'_>,
         found: &Found,
-        work: impl FnOnce(crate::format::batch::Records<'_>, &RecordPlace<'_>) -> T,
+        work: impl FnOnce(Records<'_>, &RecordPlace<'_>) -> T,
     ) -> Result<Option<T>, LogError> {
         let batch = Batch { bytes: &found.bytes, header: found.header };
         if !env.is_visible(&batch) {

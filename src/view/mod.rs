@@ -15,7 +15,7 @@
 //! | [`filtered`] | the records that pass a filter as one file |
 //! | [`times`] | records by time, as ListOffsets finds them |
 //! | [`partition_view`] | one partition: its runs, records by offset, counting from the end |
-//! | [`keys`] | records by key |
+//! | [`keys`], [`key_history`], [`key_list`] | the latest record of a key; all of them as one file; the keys that have a value |
 //! | [`problems`] | damage that was met |
 //! | [`info`] | the summary of a partition |
 //! | [`manifest`] | the summary of each file of a source |
@@ -27,6 +27,8 @@ pub mod format;
 mod frontier;
 pub mod info;
 pub mod jsonl;
+pub mod key_history;
+pub mod key_list;
 pub mod keys;
 pub mod layout;
 pub mod manifest;

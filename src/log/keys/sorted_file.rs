@@ -242,6 +242,7 @@ fn invalid(message: &str) -> io::Error {
 mod tests {
     use super::*;
     use crate::units::{Offset, Position};
+    use zerocopy::FromZeros as _;
 
     fn entries(count: u64) -> Vec<Entry> {
         let entry =
