@@ -680,3 +680,52 @@ fn topicfs_index_builds_beforehand() {
     assert_eq!(saved(cache.path()).len(), 1);
     check_latest(&shown::open(directory.spec(), self::options(0, Some(cache.path()))), &model, 397);
 }
+
+#[test]
+fn look_ups_that_wait_for_a_build_hold_nobody_up_and_can_be_interrupted() {
+    let mut model = Model::default();
+    for offset in 0..3 {
+        let record = |number: i64| ShownRecord {
+            offset: number,
+            timestamp: 5,
+            key: Some(b"k".to_vec()),
+            value: Some(vec![b'x'; 60_000]),
+            headers: Vec::new(),
+        };
+        let batch = |number| batches::encode(&Plan::of(vec![record(number)], Compression::None));
+        let entries = (offset * 30..offset * 30 + 30).flat_map(batch).collect();
+        model.segments.push(Segment { base: offset * 30, entries });
+    }
+    let directory = Directory::of(&model);
+    let Some(mount) = Mounted::with(directory.path(), "max_read_rate=1MiB") else { return };
+    let cat = |name: &str| {
+        let mut command = std::process::Command::new("cat");
+        command.arg(mount.path("t/0/by-key").join(name)).stdout(std::process::Stdio::piped()).spawn().unwrap()
+    };
+    let bytes = model.segments.iter().map(|segment| segment.bytes().len()).sum::<usize>().to_string();
+    let mut waiting: Vec<_> = (0..20).map(|_| cat("k")).collect();
+    mounted::wait_until("a build is told of", || {
+        let builds = std::fs::read_to_string(mount.path(".topicfs/builds")).unwrap();
+        let fields: Vec<_> = builds.trim_end().split('\t').collect();
+        fields.len() == 5
+            && fields[..2] == ["t/0", "by-key"]
+            && fields[3] == "5402250"
+            && fields[4].ends_with('%')
+    });
+    assert_eq!(std::fs::read(mount.path("t/0/by-offset/0")).unwrap(), vec![b'x'; 60_000]);
+    assert!(std::fs::metadata(mount.path("t/0/by-key/.git")).is_err());
+    let mut interrupted = waiting.pop().unwrap();
+    let begun = std::time::Instant::now();
+    let killed = std::process::Command::new("kill").args(["-INT", &interrupted.id().to_string()]).status();
+    assert!(killed.unwrap().success());
+    assert!(!interrupted.wait().unwrap().success());
+    assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(
+        !std::fs::read(mount.path(".topicfs/builds")).unwrap().is_empty(),
+        "the build was over before that"
+    );
+    for child in waiting {
+        assert_eq!(child.wait_with_output().unwrap().stdout, vec![b'x'; 60_000]);
+    }
+    assert_eq!(std::fs::read(mount.path(".topicfs/builds")).unwrap(), b"");
+}

@@ -12,6 +12,7 @@ use crate::fs::error::FsError;
 use crate::fs::handles::Entry;
 use crate::fs::inodes::Inodes;
 use crate::fs::key_names;
+use crate::fs::measuring::{Measurable, Measurement};
 use crate::fs::mounted::Fs;
 use crate::fs::names::RecordForm;
 use crate::fs::node::{Item, KeyRecords, Node, PartitionKey, ROOT_INO};
@@ -43,14 +44,49 @@ impl Fs {
             // Whole batches have records of other keys too.
             RecordForm::Rendered(format) if format.is_of_batches() => Err(FsError::NotFound),
             RecordForm::Rendered(format) => {
-                let found = view.range_of_key(key.committed, wanted)?;
-                let (found, range) = found.ok_or(FsError::NotFound)?;
+                let found = view.range_of_key(key.committed, wanted)?.ok_or(FsError::NotFound)?;
+                let (start, end) = (found.offsets.start, found.offsets.end);
                 let generation = view.partition.generation();
-                let (start, end) = (range.start, range.end);
-                Ok(of(Item::KeyRecords(KeyRecords { key: found, format, start, end, generation })))
+                Ok(of(Item::KeyRecords(KeyRecords { key: found.key, format, start, end, generation })))
             }
             RecordForm::Value | RecordForm::Key | RecordForm::Json => self.latest(key, &view, wanted, form),
         }
+    }
+
+    /// What looking `name` up in the directory `parent` had better wait for: the building of an index.
+    ///
+    /// # Errors
+    /// Those of listing.
+    pub fn before_lookup(&self, parent: u64, name: &OsStr) -> Result<Option<Arc<Measurement>>, FsError> {
+        let parent = self.inodes().get(parent)?;
+        match &*parent {
+            Node::Of(key, Item::ByKey) if name != README && key_names::parse(name.as_bytes()).is_some() => {
+                self.building(key)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The same for opening the directory `ino`.
+    ///
+    /// # Errors
+    /// Those of listing.
+    pub fn before_opendir(&self, ino: u64) -> Result<Option<Arc<Measurement>>, FsError> {
+        let node = self.inodes().get(ino)?;
+        match &*node {
+            Node::Of(key, Item::ByKey) if self.options().by_key_listed => self.building(key),
+            _ => Ok(None),
+        }
+    }
+
+    fn building(&self, key: &PartitionKey) -> Result<Option<Arc<Measurement>>, FsError> {
+        let view = self.view(key)?;
+        if !view.is_key_index_far()? {
+            return Ok(None);
+        }
+        // One for the partition, however it is looked at.
+        let directory = Node::Of(PartitionKey { committed: false, ..key.clone() }, Item::ByKey);
+        Ok(Some(self.measuring().begin(self.inodes().number(&directory), Measurable::Keys(view))))
     }
 
     /// The file of a key's latest record; of a tombstone there is no value.

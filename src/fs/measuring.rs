@@ -27,6 +27,8 @@ pub enum Measurable {
     Suspects(Arc<PartitionView>),
     /// All records of a key.
     KeyHistory(Arc<KeyHistory>),
+    /// The index of a partition's keys, which is no size, but takes as long.
+    Keys(Arc<PartitionView>),
 }
 
 impl Measurable {
@@ -37,7 +39,11 @@ impl Measurable {
                 selection.size(Effort::Background).map(|_| ())
             }
             // A dump is one file, and has one end to begin at.
-            (Self::Dump(_) | Self::Suspects(_) | Self::KeyHistory(_), Direction::Backward) => Ok(()),
+            (
+                Self::Dump(_) | Self::Suspects(_) | Self::KeyHistory(_) | Self::Keys(_),
+                Direction::Backward,
+            ) => Ok(()),
+            (Self::Keys(view), Direction::Forward) => view.index_keys(),
             (Self::KeyHistory(history), Direction::Forward) => history.size(Effort::Background).map(|_| ()),
             (Self::Suspects(view), Direction::Forward) => view.suspects(Effort::Background).map(|_| ()),
             (Self::Dump(dump), Direction::Forward) => Ok(dump.size(Effort::Background).map(|_| ())?),

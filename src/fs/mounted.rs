@@ -154,6 +154,10 @@ impl Fs {
         &self.tails
     }
 
+    pub(crate) const fn measuring(&self) -> &Measuring {
+        &self.measuring
+    }
+
     pub(crate) fn is_committed(&self) -> bool {
         self.options.isolation == Isolation::ReadCommitted
     }

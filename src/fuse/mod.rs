@@ -1,7 +1,7 @@
 //! The adapter to fuser: each callback is a call and a reply, nothing is decided here.
 //!
 //! Every call is made under `catch_unwind`, since a panic in a callback would unmount everything (fuser joins its
-//! threads); it is answered with EIO. A `stat` that waits for a size is parked, so that no thread waits with it.
+//! threads); it is answered with EIO. A request that waits for a measurement is parked, so that no thread waits with it.
 
 mod parked;
 
@@ -21,7 +21,7 @@ use crate::fs::attributes::Attributes;
 use crate::fs::handles::Entry;
 use crate::fs::mounted::Stat;
 use crate::fs::{Fs, FsError};
-use parked::Parked;
+use parked::{Asked, Parked};
 
 /// How long the kernel may believe attributes that can't change.
 const FINAL_TTL: Duration = Duration::from_secs(1);
@@ -61,6 +61,24 @@ fn call<T>(name: &'static str, ino: u64, work: impl FnOnce() -> Result<T, FsErro
             tracing::error!(ino, "{name} panicked; this is a bug in topicfs, the mount goes on");
             Err(Errno::EIO)
         }
+    }
+}
+
+/// Looks a name up.
+fn look_up(fs: &Fs, parent: u64, name: &OsStr, reply: ReplyEntry) {
+    match call("lookup", parent, || fs.lookup(parent, name)) {
+        Ok((found, name_ttl)) => {
+            reply.entry_with_ttls(&attr_ttl(&found), &name_ttl, &attr(&found), Generation(0));
+        }
+        Err(errno) => reply.error(errno),
+    }
+}
+
+/// Opens a directory.
+fn open_directory(fs: &Fs, ino: u64, reply: ReplyOpen) {
+    match call("opendir", ino, || fs.open_node(ino)) {
+        Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
+        Err(errno) => reply.error(errno),
     }
 }
 
@@ -104,10 +122,11 @@ impl Filesystem for Adapter {
         Ok(())
     }
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match call("lookup", parent.0, || self.fs.lookup(parent.0, name)) {
-            Ok((found, name_ttl)) => {
-                reply.entry_with_ttls(&attr_ttl(&found), &name_ttl, &attr(&found), Generation(0));
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        match call("lookup", parent.0, || self.fs.before_lookup(parent.0, name)) {
+            Ok(None) => look_up(&self.fs, parent.0, name, reply),
+            Ok(Some(build)) => {
+                self.parked.park(Asked::Lookup(reply, parent.0, name.to_owned()), build, request.pid());
             }
             Err(errno) => reply.error(errno),
         }
@@ -124,7 +143,7 @@ impl Filesystem for Adapter {
         match call("getattr", ino.0, || self.fs.stat(ino.0)) {
             Ok(Stat::Known(attributes)) => reply.attr(&attr_ttl(&attributes), &attr(&attributes)),
             Ok(Stat::Measuring(attributes, measurement)) => {
-                self.parked.park(reply, attributes, measurement, request.pid());
+                self.parked.park_stat(reply, attributes, measurement, request.pid());
             }
             Err(errno) => reply.error(errno),
         }
@@ -178,9 +197,10 @@ impl Filesystem for Adapter {
         reply.ok();
     }
 
-    fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match call("opendir", ino.0, || self.fs.open_node(ino.0)) {
-            Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
+    fn opendir(&self, request: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match call("opendir", ino.0, || self.fs.before_opendir(ino.0)) {
+            Ok(None) => open_directory(&self.fs, ino.0, reply),
+            Ok(Some(build)) => self.parked.park(Asked::OpenDirectory(reply, ino.0), build, request.pid()),
             Err(errno) => reply.error(errno),
         }
     }

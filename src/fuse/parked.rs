@@ -1,19 +1,21 @@
-//! `stat` requests that wait for a size, all watched by one thread.
+//! Requests that wait for a measurement, all watched by one thread: a `stat` for a size, a look-up and the opening of a
+//! directory for an index.
 //!
-//! They are answered when the measurement has ended, when `measure_wait` is over (then with size 0, and a warning), or
-//! with EINTR when their caller got a signal that is meant to end it. fuser does not pass the kernel's interrupts on, so
-//! the signals are looked up in `/proc`.
+//! They are answered when the measurement has ended, a `stat` also when `measure_wait` is over (then with size 0, and a
+//! warning), or with EINTR when their caller got a signal that is meant to end it. fuser does not pass the kernel's interrupts
+//! on, so the signals are looked up in `/proc`.
 
+use std::ffi::OsString;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fuser::{Errno, ReplyAttr};
+use fuser::{Errno, ReplyAttr, ReplyEntry, ReplyOpen};
 
 use crate::fs::Fs;
 use crate::fs::attributes::Attributes;
 use crate::fs::measuring::Measurement;
 use crate::fs::mounted::Stat;
-use crate::fuse::{attr, attr_ttl, call};
+use crate::fuse::{attr, attr_ttl, call, look_up, open_directory};
 
 /// How often the parked requests are looked at.
 const TICK: Duration = Duration::from_millis(5);
@@ -43,11 +45,26 @@ struct State {
 /// One request.
 #[derive(Debug)]
 struct Request {
-    reply: ReplyAttr,
-    attributes: Attributes,
+    asked: Asked,
     measurement: Arc<Measurement>,
-    deadline: Instant,
     thread: u32,
+}
+
+/// What is asked for, and where the answer goes.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// Attributes; these if the time is over.
+    Stat(ReplyAttr, Attributes, Instant),
+    /// A name in a directory.
+    Lookup(ReplyEntry, u64, OsString),
+    /// A directory's handle.
+    OpenDirectory(ReplyOpen, u64),
+}
+
+impl Asked {
+    fn is_over(&self, now: Instant) -> bool {
+        matches!(self, Self::Stat(.., deadline) if now >= *deadline)
+    }
 }
 
 impl Parked {
@@ -55,8 +72,8 @@ impl Parked {
         Self { shared: Arc::new(Shared { fs, state: Mutex::default(), added: Condvar::new() }) }
     }
 
-    /// Answers `reply` when `measurement` has ended. `attributes` are the answer otherwise.
-    pub(super) fn park(
+    /// Answers a `stat` when `measurement` has ended. `attributes` are the answer otherwise.
+    pub(super) fn park_stat(
         &self,
         reply: ReplyAttr,
         attributes: Attributes,
@@ -64,8 +81,13 @@ impl Parked {
         thread: u32,
     ) {
         let deadline = Instant::now() + self.shared.fs.options().measure_wait;
+        self.park(Asked::Stat(reply, attributes, deadline), measurement, thread);
+    }
+
+    /// Answers when `measurement` has ended.
+    pub(super) fn park(&self, asked: Asked, measurement: Arc<Measurement>, thread: u32) {
         let mut state = self.shared.lock();
-        state.requests.push(Request { reply, attributes, measurement, deadline, thread });
+        state.requests.push(Request { asked, measurement, thread });
         if !state.has_thread {
             let shared = self.shared.clone();
             state.has_thread =
@@ -99,7 +121,7 @@ impl Shared {
                 let now = Instant::now();
                 let is_ready = |request: &mut Request| {
                     request.measurement.is_done()
-                        || now >= request.deadline
+                        || request.asked.is_over(now)
                         || look_at_signals && is_ending(request.thread)
                 };
                 state.requests.extract_if(.., is_ready).collect::<Vec<_>>()
@@ -112,8 +134,22 @@ impl Shared {
     }
 
     fn answer(&self, request: Request) {
-        let Request { reply, attributes, measurement, deadline, .. } = request;
-        if measurement.is_done() {
+        let Request { asked, measurement, .. } = request;
+        match asked {
+            Asked::Stat(reply, attributes, deadline) => {
+                self.answer_stat(reply, &attributes, deadline, measurement.is_done());
+            }
+            Asked::Lookup(reply, parent, name) if measurement.is_done() => {
+                look_up(&self.fs, parent, &name, reply);
+            }
+            Asked::OpenDirectory(reply, ino) if measurement.is_done() => open_directory(&self.fs, ino, reply),
+            Asked::Lookup(reply, ..) => reply.error(Errno::EINTR),
+            Asked::OpenDirectory(reply, _) => reply.error(Errno::EINTR),
+        }
+    }
+
+    fn answer_stat(&self, reply: ReplyAttr, attributes: &Attributes, deadline: Instant, is_done: bool) {
+        if is_done {
             match call("getattr", attributes.ino, || self.fs.stat(attributes.ino)) {
                 Ok(Stat::Known(now) | Stat::Measuring(now, _)) => reply.attr(&attr_ttl(&now), &attr(&now)),
                 Err(errno) => reply.error(errno),
@@ -123,7 +159,7 @@ impl Shared {
                 ino = attributes.ino,
                 "measuring takes longer than measure_wait: the size stays 0 for now, and the file streams to its end"
             );
-            reply.attr(&Duration::ZERO, &attr(&attributes));
+            reply.attr(&Duration::ZERO, &attr(attributes));
         } else {
             reply.error(Errno::EINTR);
         }

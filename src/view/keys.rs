@@ -35,6 +35,15 @@ impl<'a> Wanted<'a> {
     }
 }
 
+/// A key that was found, and the offsets from its first record on to behind its latest one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyRange {
+    /// The key.
+    pub key: Arc<[u8]>,
+    /// Its offsets.
+    pub offsets: Range<Offset>,
+}
+
 /// Why a look-up failed: its index, or what it reads.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -100,15 +109,11 @@ impl PartitionView {
         })
     }
 
-    /// A key, and the offsets from its first record on to behind its latest one.
+    /// Where the records of a key are.
     ///
     /// # Errors
     /// As [`Self::latest_of_key`].
-    pub fn range_of_key(
-        &self,
-        committed: bool,
-        wanted: Wanted<'_>,
-    ) -> Result<Option<(Arc<[u8]>, Range<Offset>)>, ViewError> {
+    pub fn range_of_key(&self, committed: bool, wanted: Wanted<'_>) -> Result<Option<KeyRange>, ViewError> {
         let latest = self.latest_of_key(committed, wanted, |record, _| {
             (Arc::<[u8]>::from(record.key.unwrap_or_default()), record.offset.next())
         })?;
@@ -119,7 +124,7 @@ impl PartitionView {
                 self.first(env, entries, bounds, &key)
             })
         })?;
-        Ok(start.map(|start| (key, start..end)))
+        Ok(start.map(|start| KeyRange { key, offsets: start..end }))
     }
 
     /// Builds the index, or brings it up to date.
@@ -128,6 +133,14 @@ impl PartitionView {
     /// Those of reading, and of writing to files.
     pub fn index_keys(&self) -> Result<(), ViewError> {
         self.with_keys(|_| Ok(()))
+    }
+
+    /// Whether bringing the index up to date takes long.
+    ///
+    /// # Errors
+    /// Those of listing.
+    pub fn is_key_index_far(&self) -> Result<bool, ViewError> {
+        Ok(self.keys().is_far(&self.partition)?)
     }
 
     /// Source bytes read and to be read, while the index is being built.

@@ -125,6 +125,20 @@ impl KeyIndex {
         *lock(&self.known) = Known::default();
     }
 
+    /// Whether more is to be read than is read at once, or is being read.
+    ///
+    /// # Errors
+    /// Those of listing.
+    pub fn is_far(&self, partition: &Partition) -> Result<bool, LogError> {
+        if self.current(partition)?.is_some() {
+            return Ok(false);
+        }
+        let segments = partition.segments()?;
+        let Ok(work) = self.work.try_lock() else { return Ok(true) };
+        let unread: u64 = work.todo(&segments).iter().map(|segment| work.unread(segment)).sum();
+        Ok(unread > AT_ONCE)
+    }
+
     /// Source bytes read and to be read, while a build is under way.
     pub fn progress(&self) -> Option<(u64, u64)> {
         let (done, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
