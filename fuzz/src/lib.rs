@@ -42,6 +42,7 @@ pub const TARGETS: [Target; 22] = [
     ("control", targets::small_files::control, 64),
     ("disk_names", targets::grammars::disk_names, 128),
     ("by_offset", targets::grammars::by_offset, 64),
+    ("by_key", targets::grammars::by_key, 256),
     ("paths", targets::grammars::paths, 64),
     ("config_yaml", targets::config::yaml, 256),
     ("config_words", targets::config::words, 64),

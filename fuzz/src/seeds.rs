@@ -227,6 +227,12 @@ fn add_texts(corpora: &mut Corpora, root: &Path) {
             add(corpora, "paths", [&[directory], name.as_bytes()].concat(), MAX_LEN);
         }
     }
+    for name in
+        ["order-4711", "a%2Fb", "%", "%2Ehidden", "report.json", "100%", "k%~0123456789abcdef", "%2E..jsonl"]
+    {
+        add(corpora, "by_key", name.as_bytes().to_vec(), MAX_LEN);
+        add(corpora, "paths", [&[8], name.as_bytes()].concat(), MAX_LEN);
+    }
     for (directory, path) in [
         (0, "t/0/log"),
         (0, "*/*/log.jsonl"),

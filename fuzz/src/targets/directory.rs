@@ -1,5 +1,6 @@
 //! A whole partition directory, through the engine and all views, without a mount.
 
+mod keyed;
 mod numbered;
 mod shown;
 mod tools;
@@ -49,6 +50,7 @@ impl Settings {
             tail_records: TAIL as u64,
             max_batch_bytes: LIMITS.max_batch_bytes,
             max_decoded_bytes: LIMITS.max_decoded_bytes,
+            by_key_listed: true,
             ..Options::default()
         }
     }
@@ -115,6 +117,7 @@ fn check_views(tree: &Tree, archive: &Archive, settings: Settings, sound: &Sound
     let view = |name: &str, numbers: &mut Numbers| {
         let shown = shown::check(&fs, &fresh, name, sound, numbers);
         numbered::check(&fs, name, &shown, numbers);
+        keyed::check(&fs, name, &shown);
         shown
     };
     let all = view("t/0", &mut numbers);

@@ -1,4 +1,4 @@
-//! Names: of files and directories on disk, in `by-offset/`, and whole paths in a small mount.
+//! Names: of files and directories on disk, in `by-offset/` and `by-key/`, and whole paths in a small mount.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use topicfs::format::names::{KraftSnapshot, PartitionDir, SegmentFile, is_valid_topic};
 use topicfs::fs::handles::Content;
+use topicfs::fs::key_names::{self, NamedKey};
 use topicfs::fs::names::{ByOffset, Place, RangeEnd, RecordForm};
 use topicfs::fs::options::Options;
 use topicfs::fs::{Fs, Node};
@@ -45,6 +46,20 @@ pub fn by_offset(data: &[u8]) {
     assert_eq!(ByOffset::parse(&written), Some(meaning), "{name:?} is written as {written:?}");
 }
 
+/// The grammar of `by-key/`: whatever bytes a key has, its name is one, and of that key; what is read as a key is found by its name.
+pub fn by_key(data: &[u8]) {
+    for key in [data.to_vec(), data.repeat(9)] {
+        let name = key_names::build(&key);
+        assert!(name.is_ascii() && !name.contains('/') && (1..=192).contains(&name.len()), "{name:?}");
+        let (named, form) = key_names::parse(name.as_bytes()).expect("a key's name is a name");
+        assert!(named.is(&key) && form == RecordForm::Value, "{name:?}");
+    }
+    if let Some((NamedKey::Whole(key), _)) = key_names::parse(data) {
+        let (named, _) = key_names::parse(key_names::build(&key).as_bytes()).expect("a key's name is a name");
+        assert!(named.is(&key), "{key:?}");
+    }
+}
+
 fn shortest(meaning: &ByOffset) -> String {
     let place = |place: &Place| match place {
         Place::At(offset) => offset.to_string(),
@@ -77,7 +92,7 @@ fn shortest(meaning: &ByOffset) -> String {
 }
 
 /// Where a path begins, by the first byte of an input.
-const DIRECTORIES: [&str; 8] = [
+const DIRECTORIES: [&str; 9] = [
     "",
     "t/",
     "t/0/",
@@ -86,6 +101,7 @@ const DIRECTORIES: [&str; 8] = [
     "t/0/by-segment/",
     "t/0/segments/",
     ".topicfs/",
+    "t/0/by-key/",
 ];
 
 /// The most bytes that one path may cost, files of the tree and listings together.
