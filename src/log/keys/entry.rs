@@ -56,3 +56,56 @@ pub(super) type Order = (u64, u64);
 pub(super) fn order(hash: u64, offset: Offset) -> Order {
     (hash, u64::try_from(offset.0).unwrap_or(0))
 }
+
+/// Entries in the order of a scan, sorted: of those with the same number in the same batch the last one is left.
+///
+/// Numbers are as good as random, so that one pass by their upper bits leaves little to sort.
+pub(super) fn sorted(entries: &[Entry]) -> Vec<Entry> {
+    const BITS: u32 = 11;
+    let bucket = |entry: &Entry| usize::try_from(entry.hash() >> (u64::BITS - BITS)).unwrap_or(0);
+    let mut starts = vec![0; (1 << BITS) + 1];
+    for entry in entries {
+        starts[bucket(entry) + 1] += 1;
+    }
+    for at in 1..starts.len() {
+        starts[at] += starts[at - 1];
+    }
+    let mut places = starts.clone();
+    let mut sorted = vec![Entry::new(0, Offset(0), Position(0)); entries.len()];
+    for entry in entries {
+        let place = &mut places[bucket(entry)];
+        sorted[*place] = *entry;
+        *place += 1;
+    }
+    for ends in starts.windows(2) {
+        sorted[ends[0]..ends[1]].sort_unstable_by_key(Entry::order);
+    }
+    // The later of two is kept, and takes the earlier one's place.
+    sorted.dedup_by(|later, earlier| {
+        let is_same = later.hash == earlier.hash && later.position == earlier.position;
+        if is_same {
+            *earlier = *later;
+        }
+        is_same
+    });
+    sorted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sorting_leaves_the_last_entry_of_each_number_and_batch() {
+        let entry = |number: u64| {
+            let hash = (number % 50).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            Entry::new(hash, Offset(number.cast_signed()), Position(number / 100))
+        };
+        let entries: Vec<Entry> = (0..1000).map(entry).collect();
+        let mut expected: Vec<Entry> =
+            entries.iter().filter(|entry| entry.offset().0 % 100 >= 50).copied().collect();
+        expected.sort_by_key(Entry::order);
+        assert_eq!(sorted(&entries), expected);
+        assert!(sorted(&[]).is_empty());
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -35,8 +36,8 @@ impl KeySpace {
 
     /// How many entries are collected before they are sorted; they come on top of what is kept.
     pub(super) fn chunk(&self) -> usize {
-        let quarter = usize::try_from(self.max_memory / 4).unwrap_or(usize::MAX) / ENTRY_LEN;
-        quarter.clamp(1 << 12, 1 << 20)
+        let part = usize::try_from(self.max_memory / 8).unwrap_or(usize::MAX) / ENTRY_LEN;
+        part.clamp(1 << 12, 1 << 19)
     }
 
     pub(super) fn nameless(&self) -> io::Result<File> {
@@ -105,11 +106,8 @@ enum Store {
 }
 
 impl Run {
-    /// A run of `entries`, which are sorted here.
-    pub(super) fn in_memory(space: &Arc<KeySpace>, covers: Vec<Cover>, mut entries: Vec<Entry>) -> Self {
-        // Stable: it is made for what is sorted in parts.
-        entries.sort_by_key(Entry::order);
-        entries.shrink_to_fit();
+    /// A run of `entries`, which are in order.
+    pub(super) fn in_memory(space: &Arc<KeySpace>, covers: Vec<Cover>, entries: Vec<Entry>) -> Self {
         let share = Share::new(space, (entries.len() * ENTRY_LEN) as u64);
         Self { covers, saved_as: None, store: Store::Memory(entries), _share: share }
     }
@@ -185,24 +183,36 @@ fn to_index(number: u64) -> usize {
 struct Cursor {
     run: Arc<Run>,
     next: u64,
-    block: Option<(u64, Block)>,
+    /// The block that it is in, and the next entry's number there.
+    block: Option<(Block, usize)>,
 }
 
 impl Cursor {
     fn next(&mut self) -> io::Result<Option<Entry>> {
-        let index = self.next;
-        self.next += 1;
         let file = match &self.run.store {
-            Store::Memory(entries) => return Ok(entries.get(to_index(index)).copied()),
-            Store::File(file) if index >= file.len() => return Ok(None),
+            Store::Memory(entries) => {
+                let entry = entries.get(to_index(self.next)).copied();
+                self.next += 1;
+                return Ok(entry);
+            }
             Store::File(file) => file,
         };
-        let number = index / BLOCK_ENTRIES as u64;
-        if self.block.as_ref().is_none_or(|(have, _)| *have != number) {
-            self.block = Some((number, file.block(number)?));
+        if let Some((block, within)) = &mut self.block
+            && let Some(entry) = block.entries().get(*within)
+        {
+            *within += 1;
+            self.next += 1;
+            return Ok(Some(*entry));
         }
-        let block = self.block.as_ref().map(|(_, block)| block.entries());
-        Ok(block.and_then(|entries| entries.get(to_index(index) % BLOCK_ENTRIES)).copied())
+        if self.next >= file.len() {
+            return Ok(None);
+        }
+        let block = file.block(self.next / BLOCK_ENTRIES as u64)?;
+        let within = to_index(self.next % BLOCK_ENTRIES as u64);
+        let entry = block.entries().get(within).copied();
+        self.block = Some((block, within + 1));
+        self.next += 1;
+        Ok(entry)
     }
 }
 
@@ -230,12 +240,18 @@ impl Merged {
     }
 
     fn step(&mut self) -> io::Result<Option<Entry>> {
-        let Some(Reverse((_, number))) = self.order.pop() else { return Ok(None) };
+        let Some(mut first) = self.order.peek_mut() else { return Ok(None) };
+        let number = first.0.1;
         let (Some(cursor), Some(head)) = (self.cursors.get_mut(number), self.heads.get_mut(number)) else {
             return Ok(None);
         };
         let following = cursor.next()?;
-        self.order.extend(following.map(|entry| Reverse((entry.order(), number))));
+        match following {
+            Some(entry) => first.0.0 = entry.order(),
+            None => {
+                PeekMut::pop(first);
+            }
+        }
         Ok(std::mem::replace(head, following))
     }
 }

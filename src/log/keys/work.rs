@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 
-use super::entry::{ENTRY_LEN, Entry};
+use super::entry::{ENTRY_LEN, Entry, sorted};
 use super::hash::hash;
 use super::run::{Cover, KeySpace, Merged, Run};
 use super::saved;
@@ -23,6 +23,8 @@ use crate::units::{Offset, Position};
 const STEP_BYTES: u64 = 4 * 1024 * 1024;
 /// Less than this is indexed at once anyway.
 const WORTH_SAVING: u64 = 64 * 1024;
+/// Runs in memory that are merged as they come: larger ones once, when all are there.
+const SMALL: usize = 1 << 15;
 /// So many files are merged before there are more.
 const MAX_FILES: usize = 12;
 
@@ -180,15 +182,19 @@ impl Work {
         if entries.is_empty() {
             return Ok(());
         }
-        let mut at = self.insert(Arc::new(Run::in_memory(space, vec![Cover::of(segment)], entries)));
+        let run = Run::in_memory(space, vec![Cover::of(segment)], sorted(&entries));
+        drop(entries);
+        let mut at = self.insert(Arc::new(run));
         while let Some(before) = at.checked_sub(1) {
             let Some([left, right]) = self.runs.get(before..=at) else { break };
             let (Some(older), Some(newer)) = (left.memory(), right.memory()) else { break };
-            if !self.is_alike(left, right) || older.len() > 2 * newer.len() {
+            if !self.is_alike(left, right) || older.len() > 2 * newer.len() || newer.len() > SMALL {
                 break;
             }
-            let merged =
-                Run::in_memory(space, joined(&[left.clone(), right.clone()]), [older, newer].concat());
+            // Stable: it is made for what is sorted in parts.
+            let mut both = [older, newer].concat();
+            both.sort_by_key(Entry::order);
+            let merged = Run::in_memory(space, joined(&[left.clone(), right.clone()]), both);
             self.runs.splice(before..=at, [Arc::new(merged)]);
             at = before;
         }
@@ -270,8 +276,9 @@ impl Work {
         let unsaved = runs.get(from..).unwrap_or_default();
         let mut entries: u64 = unsaved.iter().map(|run| run.len()).sum();
         let files = unsaved.iter().filter(|run| run.memory().is_none()).count();
+        let is_scattered = files > 1 || unsaved.len() > MAX_FILES;
         let cache = cache.filter(|_| entries * ENTRY_LEN as u64 >= WORTH_SAVING);
-        if cache.is_none() && files < 2 {
+        if cache.is_none() && !is_scattered {
             return Ok(());
         }
         while let Some(before) = from.checked_sub(1).and_then(|at| runs.get(at)) {
@@ -285,7 +292,7 @@ impl Work {
             let covers = joined(runs.get(from..).unwrap_or_default());
             saved::Place::of(cache, partition, segments, &covers, entries)
         });
-        if place.is_none() && files < 2 {
+        if place.is_none() && !is_scattered {
             return Ok(());
         }
         self.merge(space, from, sealed, place)
@@ -332,29 +339,21 @@ fn joined(runs: &[Arc<Run>]) -> Vec<Cover> {
 #[derive(Default)]
 struct Collected {
     entries: Vec<Entry>,
-    of_batch: Vec<(u64, Offset)>,
     decoder: Decoder,
 }
 
 impl Collected {
-    /// Adds an entry for each key of a batch, at its last record. Of a batch whose records can't all be read none is shown.
+    /// Adds an entry for each keyed record of a batch. Of a batch whose records can't all be read none is shown.
     fn add(&mut self, batch: &Batch<'_>, position: Position, segment: &Segment) {
         if batch.header.is_control {
             return;
         }
+        let begun = self.entries.len();
         let Ok(records) = batch.records(&mut self.decoder, &segment.limits()) else { return };
-        self.of_batch.clear();
         for record in records {
-            let Ok(record) = record else { return };
+            let Ok(record) = record else { return self.entries.truncate(begun) };
             if let Some(key) = record.key {
-                self.of_batch.push((hash(key), record.offset));
-            }
-        }
-        self.of_batch.sort_unstable();
-        for (index, (hash, offset)) in self.of_batch.iter().enumerate() {
-            let next = self.of_batch.get(index + 1);
-            if next.is_none_or(|(other, _)| other != hash) {
-                self.entries.push(Entry::new(*hash, *offset, position));
+                self.entries.push(Entry::new(hash(key), record.offset, position));
             }
         }
     }
