@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::view::dump::file::DumpFile;
+use crate::view::filtered::Filtered;
 use crate::view::key_history::KeyHistory;
 use crate::view::partition_view::{PartitionView, ViewError};
 use crate::view::selection::{Effort, Selection};
@@ -21,6 +22,8 @@ const THREADS: usize = 2;
 pub enum Measurable {
     /// Rendered records.
     Selection(Arc<Selection>),
+    /// Rendered records that pass a filter.
+    Filtered(Arc<Filtered>),
     /// A dump.
     Dump(Arc<DumpFile>),
     /// Records of a partition that are not to be trusted.
@@ -38,11 +41,12 @@ impl Measurable {
             (Self::Selection(selection), Direction::Forward) => {
                 selection.size(Effort::Background).map(|_| ())
             }
-            // A dump is one file, and has one end to begin at.
+            // These are found from their start on.
             (
-                Self::Dump(_) | Self::Suspects(_) | Self::KeyHistory(_) | Self::Keys(_),
+                Self::Filtered(_) | Self::Dump(_) | Self::Suspects(_) | Self::KeyHistory(_) | Self::Keys(_),
                 Direction::Backward,
             ) => Ok(()),
+            (Self::Filtered(filtered), Direction::Forward) => filtered.size(Effort::Background).map(|_| ()),
             (Self::Keys(view), Direction::Forward) => view.index_keys(),
             (Self::KeyHistory(history), Direction::Forward) => history.size(Effort::Background).map(|_| ()),
             (Self::Suspects(view), Direction::Forward) => view.suspects(Effort::Background).map(|_| ()),

@@ -263,15 +263,19 @@ impl Segment {
         self.checked_start(&indexed, |first| first <= target)
     }
 
-    /// A place at least `distance` bytes before the end from which batches can be read.
+    /// A place at least `distance` bytes before `offset`, or before the end, from which batches can be read.
     ///
     /// # Errors
     /// Those of [`Self::open`].
-    pub fn start_before_end(&self, distance: u64) -> Result<Start, LogError> {
-        let end = self.end()?;
-        let wanted = end.position.0.saturating_sub(distance);
+    pub fn start_before(&self, offset: Offset, distance: u64) -> Result<Start, LogError> {
+        let end = if offset < self.below() && self.index_floor(offset).is_some() {
+            self.start_near(offset)?.position
+        } else {
+            self.end()?.position
+        };
+        let wanted = end.0.saturating_sub(distance);
         let Some(indexed) = self.index_floor_position(wanted) else { return Ok(self.start()) };
-        self.checked_start(&indexed, |first| first < end.next_offset)
+        self.checked_start(&indexed, |first| first < offset)
     }
 
     /// The place of an index entry as a start if a sound batch begins there whose first offset passes `fits`, and lies

@@ -1,26 +1,27 @@
-//! When the records of a segment were written, by the headers of its batches: nothing is decompressed.
+//! When the records of a segment were written, by the headers of its batches: nothing is decompressed, but for a batch that spans more
+//! than a month.
 //!
 //! A segment is cut into stretches of about 1 MiB, and of each the largest timestamp is kept, and the smallest where headers
 //! tell it: a batch whose timestamps are the broker's has one for all of its records, a batch of a producer only says the
 //! largest. So readers skip what can't hold a time, and ListOffsets finds the one batch to look into. The time index is not
-//! asked: whatever it says, no record is missed for it.
+//! asked: whatever it says, no record is missed for it. Headers also tell where leader epochs begin.
 //!
 //! As saved (see [`crate::log::sidecar`]), all integers big-endian:
 //!
 //! ```text
-//! 0   4   version of this layout    4   4  number of stretches    8  4  number of spans   12  4  unused
-//! 16  8   source bytes looked at    24  stretches of 48 bytes, then spans of 8 bytes
+//! 0   4   version of this layout    4   4  number of stretches    8  4  number of spans   12  4  number of epochs
+//! 16  8   source bytes looked at    24  stretches of 48 bytes, then spans of 8, then epochs of 12
 //! ```
 
-use zerocopy::byteorder::big_endian::{I64, U32, U64};
+use zerocopy::byteorder::big_endian::{I32, I64, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::format::batch::{Batch, Decoder, Header};
+use crate::format::batch::{Batch, Decoder, Header, Limits};
 use crate::format::record::TimestampType;
 use crate::log::LogError;
 use crate::log::scan::{Context, Start, Step};
 use crate::log::segment::Segment;
-use crate::units::{Offset, Period, Position, Timestamp};
+use crate::units::{LeaderEpoch, Offset, Period, Position, Timestamp};
 
 /// Source bytes of a stretch, at least; one batch may be more.
 const STRETCH_BYTES: u64 = 1024 * 1024;
@@ -28,11 +29,14 @@ const STRETCH_BYTES: u64 = 1024 * 1024;
 const STEP_BYTES: u64 = 4 * STRETCH_BYTES;
 /// The grain of what listings say: time zones differ by multiples of 15 minutes.
 const SPAN_MS: i64 = 15 * 60 * 1000;
-/// A batch from its first to its largest timestamp counts as spread over all of that, unless it is longer: then a clock was wrong.
+/// A batch counts as spread over all the time from its first to its largest timestamp, unless that is longer: then a clock was wrong
+/// somewhere, and the records are looked at.
 pub(super) const LONGEST_BATCH_MS: i64 = 31 * 24 * 3600 * 1000;
 /// The most spans that are kept; beyond that they are days.
 const MAX_SPANS: usize = 16 * 1024;
 const SPANS_A_DAY: u32 = 96;
+/// The most changes of the leader epoch that are kept: brokers' logs have few.
+const MAX_EPOCHS: usize = 64 * 1024;
 
 const VERSION: u32 = 1;
 
@@ -109,11 +113,20 @@ struct Span {
     last: U32,
 }
 
+/// The first of some batches in a row with the same leader epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct EpochBegin {
+    epoch: I32,
+    offset: I64,
+}
+
 /// The times of a segment, as far as it was looked at.
 #[derive(Debug, Clone, Default)]
 pub struct Times {
     stretches: Vec<Stretch>,
     spans: Vec<Span>,
+    epochs: Vec<EpochBegin>,
     largest: Option<Timestamp>,
     /// Where looking goes on.
     at: Option<Start>,
@@ -148,10 +161,11 @@ impl Times {
         let start = self.at.map_or_else(|| segment.start(), |at| Start { below: segment.below(), ..at });
         let mut scanner = segment.scan(start)?;
         let stop = start.position.plus(STEP_BYTES);
+        let mut decoder = Decoder::default();
         loop {
             let at = scanner.at();
             match scanner.step().map_err(|error| segment.error(error))? {
-                Step::Batch { batch, .. } => self.add(at, &batch.header),
+                Step::Batch { batch, .. } => self.add(at, &batch, &mut decoder, &segment.limits()),
                 Step::Damage(_) => {}
                 Step::End(_) => {
                     self.ended = Some(len);
@@ -166,7 +180,8 @@ impl Times {
         Ok(scanner.at().position.since(start.position).max(1))
     }
 
-    fn add(&mut self, at: Start, header: &Header) {
+    fn add(&mut self, at: Start, batch: &Batch<'_>, decoder: &mut Decoder, limits: &Limits) {
+        let header = &batch.header;
         let full = |stretch: &Stretch| at.position.0.saturating_sub(stretch.position.get()) >= STRETCH_BYTES;
         // A batch that comes back behind one that it had changed places with belongs to the stretch of that one.
         if self.stretches.last().is_none_or(full) {
@@ -175,19 +190,30 @@ impl Times {
         if let Some(stretch) = self.stretches.last_mut() {
             stretch.add(header);
         }
+        let epoch = header.leader_epoch.filter(|_| self.epochs.len() < MAX_EPOCHS);
+        if let Some(epoch) =
+            epoch.filter(|new| self.epochs.last().is_none_or(|last| last.epoch.get() != new.0))
+        {
+            let offset = header.first_known().0.into();
+            self.epochs.push(EpochBegin { epoch: epoch.0.into(), offset });
+        }
         let max = header.max_timestamp;
         self.largest = Some(self.largest.map_or(max, |largest| largest.max(max)));
         if header.is_control || header.record_count == Some(0) || max.0 < 0 {
             return;
         }
         let base = header.base_timestamp.0;
-        let is_spread = !header.has_delete_horizon && base >= 0 && base <= max.0;
-        if is_spread && max.0 - base <= LONGEST_BATCH_MS && smallest(header) == i64::MIN {
-            self.add_span(base, max.0);
-        } else {
-            self.add_span(max.0, max.0);
-            if is_spread && smallest(header) == i64::MIN {
-                self.add_span(base, base);
+        let is_spread =
+            smallest(header) == i64::MIN && !header.has_delete_horizon && (0..=max.0).contains(&base);
+        match is_spread.then(|| max.0 - base) {
+            None => self.add_span(max.0, max.0),
+            Some(0..=LONGEST_BATCH_MS) => self.add_span(base, max.0),
+            Some(_) => {
+                for record in batch.records(decoder, limits).into_iter().flatten().map_while(Result::ok) {
+                    if record.timestamp.0 >= 0 {
+                        self.add_span(record.timestamp.0, record.timestamp.0);
+                    }
+                }
             }
         }
     }
@@ -264,24 +290,32 @@ impl Times {
         look_into(segment, stretch, has_it, |timed| timed.timestamp == largest)
     }
 
+    /// The leader epochs of its batches, each time that they change, and the offset where.
+    pub fn epochs(&self) -> impl Iterator<Item = (LeaderEpoch, Offset)> {
+        self.epochs.iter().map(|begin| (LeaderEpoch(begin.epoch.get()), Offset(begin.offset.get())))
+    }
+
     /// The bytes to save, once the end was met.
     pub fn encode(&self) -> Option<Vec<u8>> {
         let len = self.ended?;
         let count = |len: usize| u32::try_from(len).ok();
         let mut out = Vec::new();
-        for word in [VERSION, count(self.stretches.len())?, count(self.spans.len())?, 0] {
+        for word in
+            [VERSION, count(self.stretches.len())?, count(self.spans.len())?, count(self.epochs.len())?]
+        {
             out.extend_from_slice(&word.to_be_bytes());
         }
         out.extend_from_slice(&len.to_be_bytes());
         out.extend_from_slice(self.stretches.as_bytes());
         out.extend_from_slice(self.spans.as_bytes());
+        out.extend_from_slice(self.epochs.as_bytes());
         Some(out)
     }
 
     /// What [`Self::encode`] made of a file of `len` bytes; `None` for anything else.
     pub fn decode(bytes: &[u8], len: u64) -> Option<Self> {
         let (words, rest) = <[U32; 4]>::ref_from_prefix(bytes).ok()?;
-        let [version, stretches, spans, _] = words.map(U32::get);
+        let [version, stretches, spans, epochs] = words.map(U32::get);
         let (source_len, rest) = U64::ref_from_prefix(rest).ok()?;
         if version != VERSION || source_len.get() != len {
             return None;
@@ -290,12 +324,14 @@ impl Times {
         let (stretches, rest) = <[Stretch]>::ref_from_prefix_with_elems(rest, stretches).ok()?;
         let spans = usize::try_from(spans).ok()?;
         let (spans, rest) = <[Span]>::ref_from_prefix_with_elems(rest, spans).ok()?;
+        let epochs = usize::try_from(epochs).ok()?;
+        let (epochs, rest) = <[EpochBegin]>::ref_from_prefix_with_elems(rest, epochs).ok()?;
         if !rest.is_empty() {
             return None;
         }
         let largest = stretches.iter().map(|stretch| Timestamp(stretch.largest.get())).max();
-        let (stretches, spans) = (stretches.to_vec(), spans.to_vec());
-        Some(Self { stretches, spans, largest, at: None, ended: Some(len) })
+        let (stretches, spans, epochs) = (stretches.to_vec(), spans.to_vec(), epochs.to_vec());
+        Some(Self { stretches, spans, epochs, largest, at: None, ended: Some(len) })
     }
 }
 

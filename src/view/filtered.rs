@@ -97,8 +97,8 @@ struct Piece {
 enum What {
     /// The run's output from here on.
     Output(u64),
-    /// The records of a block that pass.
-    Block(Block),
+    /// The records of a block that pass, from an offset on: its front may have been looked at before it grew.
+    Block(Block, Offset),
 }
 
 /// Whether looking may go on.
@@ -201,21 +201,21 @@ impl Filtered {
         len: u64,
         mut visit: impl FnMut(Offset),
     ) -> Result<(), LogError> {
-        let mut visit_block = |block: &Block| {
+        let mut visit_block = |block: &Block, from: Offset| {
             piece.run.for_each_record(env, block, |record, _| {
-                if self.wants(record) {
+                if self.wants(record, from) {
                     visit(record.offset);
                 }
                 record.offset < self.range.end
             })
         };
         match piece.what {
-            What::Block(block) => visit_block(&block),
+            What::Block(block, from) => visit_block(&block, from),
             What::Output(from) => {
                 let mut at = from;
                 while at < from + len {
                     let Some(placed) = piece.run.at_output(self.format, at) else { break };
-                    visit_block(&placed.block)?;
+                    visit_block(&placed.block, self.range.start)?;
                     at = placed.end.max(at + 1);
                 }
                 Ok(())
@@ -223,8 +223,8 @@ impl Filtered {
         }
     }
 
-    fn wants(&self, record: &Record<'_>) -> bool {
-        self.range.contains(&record.offset) && self.filter.passes(record)
+    fn wants(&self, record: &Record<'_>, from: Offset) -> bool {
+        from <= record.offset && record.offset < self.range.end && self.filter.passes(record)
     }
 
     /// The piece that holds byte `at`, its number and where it begins; `None` at the end.
@@ -259,13 +259,13 @@ impl Filtered {
                     to_index(at - placed.start)..to_index((from + wanted.end).min(placed.end) - placed.start);
                 piece.run.copy(env, self.format, &placed, part, out)
             }
-            What::Block(block) => {
+            What::Block(block, from) => {
                 let kept = self.lock_rendered().clone().filter(|(number, _)| *number == index);
                 let bytes = match kept {
                     Some((_, bytes)) => bytes,
                     None => {
                         let mut bytes = Vec::new();
-                        self.render(env, &piece.run, &block, |part| bytes.extend_from_slice(part))?;
+                        self.render(env, &piece.run, (&block, from), |part| bytes.extend_from_slice(part))?;
                         let bytes = Arc::new(bytes);
                         *self.lock_rendered() = Some((index, bytes.clone()));
                         bytes
@@ -283,13 +283,13 @@ impl Filtered {
         &self,
         env: &Env<'_>,
         run: &Run,
-        block: &Block,
+        (block, from): (&Block, Offset),
         mut put: impl FnMut(&[u8]),
     ) -> Result<(), LogError> {
         let mut scratch = Vec::new();
         if !self.format.is_of_batches() {
             return run.for_each_record(env, block, |record, _| {
-                if self.wants(record) {
+                if self.wants(record, from) {
                     scratch.clear();
                     env.renderer.render(self.format, record, &mut scratch);
                     put(&scratch);
@@ -302,7 +302,7 @@ impl Filtered {
             let mut holds_some = false;
             if env.is_visible(batch) {
                 for record in batch.records(decoder, &limits).map_err(|_| run.stale())? {
-                    holds_some |= self.wants(&record.map_err(|_| run.stale())?);
+                    holds_some |= self.wants(&record.map_err(|_| run.stale())?, from);
                 }
             }
             if holds_some {
@@ -430,7 +430,7 @@ impl Filtered {
         block: &Block,
         all: bool,
     ) -> Result<(), LogError> {
-        let is_inside = self.range.start <= block.base() && block.last() < self.range.end;
+        let is_inside = found.looked_to <= block.base() && block.last() < self.range.end;
         // A run whose output was measured up to here goes on cheaply, and needs no memory of ours.
         if all && is_inside && !self.format.is_of_batches() {
             let known = run.at_offset(self.format, block.base()).is_some();
@@ -443,10 +443,11 @@ impl Filtered {
             }
         }
         let mut len = 0;
-        self.render(env, run, block, |part| len += part.len() as u64)?;
+        let from = found.looked_to;
+        self.render(env, run, (block, from), |part| len += part.len() as u64)?;
         if len > 0 {
             let end = found.size() + len;
-            found.pieces.push(Piece { run: run.clone(), what: What::Block(*block), end });
+            found.pieces.push(Piece { run: run.clone(), what: What::Block(*block, from), end });
         }
         Ok(())
     }

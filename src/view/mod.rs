@@ -13,15 +13,17 @@
 //! | [`reading`] | rendering a run's blocks, and walking over their records |
 //! | [`selection`] | a range of records as one file: size, and reading at any position |
 //! | [`filtered`] | the records that pass a filter as one file |
-//! | [`times`] | records by time, as ListOffsets finds them |
-//! | [`partition_view`] | one partition: its runs, records by offset, counting from the end |
+//! | [`times`], `epochs` | records by time, ends of leader epochs, as a broker answers for them |
+//! | [`partition_view`], `counting` | one partition: its runs, records by offset, counting from any place |
 //! | [`keys`], [`key_history`], [`key_list`] | the latest record of a key; all of them as one file; the keys that have a value |
 //! | [`problems`] | damage that was met |
 //! | [`info`] | the summary of a partition |
 //! | [`manifest`] | the summary of each file of a source |
 
+mod counting;
 pub mod dump;
 pub mod env;
+mod epochs;
 pub mod filtered;
 pub mod format;
 mod frontier;
