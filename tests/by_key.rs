@@ -700,7 +700,12 @@ fn look_ups_that_wait_for_a_build_hold_nobody_up_and_can_be_interrupted() {
     let Some(mount) = Mounted::with(directory.path(), "max_read_rate=1MiB") else { return };
     let cat = |name: &str| {
         let mut command = std::process::Command::new("cat");
-        command.arg(mount.path("t/0/by-key").join(name)).stdout(std::process::Stdio::piped()).spawn().unwrap()
+        command
+            .arg(mount.path("t/0/by-key").join(name))
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap()
     };
     let bytes = model.segments.iter().map(|segment| segment.bytes().len()).sum::<usize>().to_string();
     // More than the mount has threads. The kernel lets those wait for each other that look up the same name.
