@@ -11,7 +11,7 @@ use crate::fs::handles::Content;
 use crate::fs::manifest::ManifestText;
 use crate::fs::mounted::Fs;
 use crate::fs::names::RecordForm;
-use crate::fs::node::{ControlFile, Item, Node, PartitionKey, Records, RecordsKind};
+use crate::fs::node::{AllItem, ControlFile, Item, Node, PartitionKey, Records, RecordsKind};
 use crate::log::LogError;
 use crate::log::files::{self as source_files, FileId};
 use crate::view::dump::{self, entry::Tools};
@@ -59,6 +59,7 @@ impl Fs {
             }
             Node::Of(key, Item::Dump(dump)) => Content::Dump(self.dump(key, dump)?),
             Node::Of(key, Item::Timed(_)) => Content::Filtered(self.filtered(key, node)?),
+            Node::OfAll(key, AllItem::Records(records)) => Content::Merged(self.merged(key, records)?),
             Node::Of(key, Item::Suspects) => Content::Suspects(self.view(key)?),
             Node::Of(_, Item::Record(..)) => Content::Bytes(self.record_content(node)?.bytes.clone()),
             Node::Of(key, Item::SourceFile(name, id)) => {
@@ -101,6 +102,7 @@ impl Fs {
         match content {
             Content::Selection(selection, _) => selection.read(at, len, out)?,
             Content::Filtered(filtered) => filtered.read(at, len, out)?,
+            Content::Merged(merged) => merged.read(at, len, out)?,
             Content::Dump(dump) => dump.read(at, len, out)?,
             Content::Suspects(view) => {
                 if let Some(suspects) = view.suspects(Effort::All)? {
@@ -165,7 +167,9 @@ impl Fs {
             Node::Readme => files::README.as_bytes().to_vec(),
             Node::ControlFile(file) => files::control_file(self, *file),
             Node::Of(_, Item::ByOffsetReadme) => files::BY_OFFSET_README.as_bytes().to_vec(),
-            Node::Of(_, Item::ByTimeReadme) => files::BY_TIME_README.as_bytes().to_vec(),
+            Node::Of(_, Item::ByTimeReadme) | Node::OfAll(_, AllItem::ByTimeReadme) => {
+                files::BY_TIME_README.as_bytes().to_vec()
+            }
             Node::Of(_, Item::OffsetsReadme) => files::OFFSETS_README.as_bytes().to_vec(),
             Node::Of(key, Item::Number(number)) => self.number_file(key, *number)?,
             Node::Of(key, Item::Info { json }) => info::render(&*self.view(key)?, key.committed, *json)?,

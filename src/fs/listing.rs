@@ -7,7 +7,9 @@ use crate::fs::handles::Entry;
 use crate::fs::lookup::belongs;
 use crate::fs::mounted::Fs;
 use crate::fs::names;
-use crate::fs::node::{ControlFile, Item, Node, PartitionKey, ROOT_INO, Records, RecordsKind};
+use crate::fs::node::{
+    AllItem, AllKey, ControlFile, Item, Node, PartitionKey, ROOT_INO, Records, RecordsKind,
+};
 use crate::fs::options::Listing;
 use crate::log::partition::{Origin, Partition};
 use crate::units::Offset;
@@ -43,6 +45,8 @@ impl Fs {
                 let tree = self.source().tree();
                 let partitions = tree.topics.get(&**topic).ok_or(FsError::NotFound)?;
                 let committed = self.is_committed();
+                let all = Node::All(AllKey { topic: topic.clone(), committed });
+                let all = Some(("all".into(), all)).filter(|_| !self.partitions_of(topic).is_empty());
                 Ok(partitions
                     .iter()
                     .map(|partition| {
@@ -50,6 +54,7 @@ impl Fs {
                         let key = PartitionKey { topic, label, committed };
                         (OsString::from(&partition.label), Node::Partition(key))
                     })
+                    .chain(all)
                     .collect())
             }
             Node::Partition(key) => self.partition_names(key),
@@ -61,7 +66,14 @@ impl Fs {
             Node::Of(key, Item::BySegment) => self.by_segment_names(key),
             Node::Of(key, Item::Segments) => self.segment_names(key),
             Node::Of(key, Item::DumpDir) => self.dump_names(key),
-            Node::Of(..) | Node::Readme | Node::ControlFile(_) => Err(FsError::NotADirectory),
+            Node::All(key) => self.all_names(key),
+            Node::OfAll(key, AllItem::ByTime) => self.all_by_time_names(key),
+            Node::OfAll(key, AllItem::Times { period, unit, utc_offset }) => {
+                self.all_times_names(key, (*period, *unit, *utc_offset))
+            }
+            Node::Of(..) | Node::OfAll(..) | Node::Readme | Node::ControlFile(_) => {
+                Err(FsError::NotADirectory)
+            }
         }
     }
 

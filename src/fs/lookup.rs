@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::fs::error::{BY_OFFSET, FsError};
 use crate::fs::mounted::Fs;
 use crate::fs::names::{self, ByOffset, Place, RangeEnd, RecordForm};
-use crate::fs::node::{ControlFile, Item, Node, PartitionKey, Records, RecordsKind};
+use crate::fs::node::{AllItem, AllKey, ControlFile, Item, Node, PartitionKey, Records, RecordsKind};
 use crate::log::files::FileId;
 use crate::log::partition::Origin;
 use crate::units::Offset;
@@ -43,7 +43,14 @@ impl Fs {
             Node::Of(key, Item::BySegment) => self.by_segment_child(key, text?),
             Node::Of(key, Item::Segments) => self.segments_child(key, name),
             Node::Of(key, Item::DumpDir) => self.dump_child(key, text?),
-            Node::Of(..) | Node::Readme | Node::ControlFile(_) => Err(FsError::NotADirectory),
+            Node::All(key) => self.all_child(key, text?),
+            Node::OfAll(key, AllItem::ByTime) => self.all_by_time_child(key, text?),
+            Node::OfAll(key, AllItem::Times { period, unit, utc_offset }) => {
+                self.all_times_child(key, (*period, *unit, *utc_offset), text?)
+            }
+            Node::Of(..) | Node::OfAll(..) | Node::Readme | Node::ControlFile(_) => {
+                Err(FsError::NotADirectory)
+            }
         }
     }
 
@@ -64,6 +71,9 @@ impl Fs {
             Some(label) => (label, true),
             None => (name, self.is_committed()),
         };
+        if label == "all" && !self.partitions_of(topic).is_empty() {
+            return Ok(Node::All(AllKey { topic: topic.clone(), committed }));
+        }
         let tree = self.source().tree();
         let partition = tree.partition(topic, label).ok_or(FsError::NotFound)?;
         let label = Arc::from(partition.label.as_str());

@@ -9,7 +9,7 @@
 //! | [`lookup`], [`listing`] | from a directory and a name to a node; what directories list |
 //! | [`mounted`] | the file system: what FUSE asks, answered |
 //! | [`content`], [`files`], [`manifest`], `dumps` | what files contain |
-//! | `by_time`, `offsets` | the directories of these names |
+//! | `by_time`, `offsets`, `all` | the directories of these names |
 //! | [`attributes`] | type, size, times and access of a node |
 //! | [`handles`] | open files and directories |
 //! | [`measuring`] | sizes that take long, found in the background |
@@ -17,6 +17,7 @@
 //! | [`options`] | what a user may choose |
 //! | [`error`] | errors and their errno |
 
+mod all;
 pub mod attributes;
 mod by_time;
 pub mod content;

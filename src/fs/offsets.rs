@@ -41,7 +41,7 @@ impl Fs {
 
     /// A time, or a place counted in records.
     fn other_number(&self, key: &PartitionKey, name: &str) -> Result<Number, FsError> {
-        if let Some(time) = instant(name, &self.clock(key, None)) {
+        if let Some(time) = instant(name, &self.clock(&key.topic, None)) {
             return Ok(Number::At(time));
         }
         match Place::parse(name) {

@@ -13,6 +13,7 @@
 //! | [`reading`] | rendering a run's blocks, and walking over their records |
 //! | [`selection`] | a range of records as one file: size, and reading at any position |
 //! | [`filtered`] | the records that pass a filter as one file |
+//! | [`merged`] | records of several partitions, merged by time |
 //! | [`times`], `epochs` | records by time, ends of leader epochs, as a broker answers for them |
 //! | [`partition_view`], `counting` | one partition: its runs, records by offset, counting from any place |
 //! | [`problems`] | damage that was met |
@@ -30,6 +31,7 @@ pub mod info;
 pub mod jsonl;
 pub mod layout;
 pub mod manifest;
+pub mod merged;
 pub mod partition_view;
 pub mod problems;
 pub mod reading;
