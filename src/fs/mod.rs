@@ -9,7 +9,7 @@
 //! | [`lookup`], [`listing`] | from a directory and a name to a node; what directories list |
 //! | [`mounted`] | the file system: what FUSE asks, answered |
 //! | [`content`], [`files`], [`manifest`], `dumps` | what files contain |
-//! | [`attributes`] | type, size, times and access of a node |
+//! | [`attributes`], `xattrs` | type, size, times and access of a node; extended attributes of records |
 //! | [`handles`] | open files and directories |
 //! | [`measuring`] | sizes that take long, found in the background |
 //! | [`tails`] | the window of each `tail` |
@@ -33,6 +33,7 @@ pub mod node;
 pub mod options;
 pub mod tails;
 pub mod walk;
+mod xattrs;
 
 pub use error::FsError;
 pub use mounted::Fs;
