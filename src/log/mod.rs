@@ -24,7 +24,7 @@
 //! | `window` | the part of a file that such a scan has in memory |
 //! | [`problem`] | what can be wrong with a source, and the closed list of its kinds |
 //! | [`verify`] | everything checked: each batch, index, snapshot, checkpoint and name |
-//! | [`transactions`] | which records `read_committed` hides |
+//! | [`transactions`] | which records `read_committed` hides, by the log, snapshots and transaction indexes |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
 //! | [`heads`] | what the first bytes of a file tell of it |
 //! | [`manifest`], [`hashing`] | what each file of a source is: checksum, times, and what a segment holds |

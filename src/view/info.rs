@@ -128,7 +128,7 @@ fn collect(view: &PartitionView, committed: bool) -> Result<Info, LogError> {
         last_stable_offset: decided.as_ref().map(|decided| decided.last_stable().0),
         open_transactions: open
             .iter()
-            .map(|(producer, first)| OpenTransaction { producer_id: producer.0, first_offset: first.0 })
+            .map(|open| OpenTransaction { producer_id: open.producer.0, first_offset: open.first.0 })
             .collect(),
         records: counted.records,
         measured_to: counted.measured_to.0,
