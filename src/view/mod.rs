@@ -10,6 +10,7 @@
 //! | [`layout`] | file byte <-> block <-> offset: what measuring keeps |
 //! | [`env`] | what measuring and rendering need besides a segment |
 //! | [`run`], `frontier` | the blocks of one segment, measured as far as somebody needed |
+//! | [`summary`] | what measuring counts besides blocks |
 //! | [`reading`] | rendering a run's blocks, and walking over their records |
 //! | [`selection`] | a range of records as one file: size, and reading at any position |
 //! | [`partition_view`] | one partition: its runs, records by offset, counting from the end |
@@ -32,6 +33,7 @@ pub mod record_json;
 pub mod run;
 pub mod selection;
 pub mod shared;
+pub mod summary;
 pub mod suspects;
 pub mod text;
 pub mod tsv;

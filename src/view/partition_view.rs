@@ -221,7 +221,7 @@ impl PartitionView {
     }
 
     /// The same without regard to bounds and damage.
-    fn record_at<T>(
+    pub(super) fn record_at<T>(
         &self,
         env: &Env<'_>,
         offset: Offset,

@@ -36,7 +36,12 @@ pub fn of(case: &Case, partition: &Partition) -> Vec<BatchLine> {
             let text = std::fs::read(&dump.text).expect("a dump");
             let text = String::from_utf8_lossy(&text);
             let is_batch = |line: &&str| line.starts_with("baseOffset:") || line.starts_with("offset:");
-            lines.extend(text.lines().filter(is_batch).map(parse));
+            let base = dump.source.file_stem().expect("a name").to_string_lossy().into_owned();
+            let with_base = |mut line: BatchLine| {
+                line.0.insert("segment".to_owned(), base.clone());
+                line
+            };
+            lines.extend(text.lines().filter(is_batch).map(parse).map(with_base));
         }
     }
     lines.sort_by_key(|line| line.number("lastOffset"));

@@ -1,6 +1,7 @@
 //! The decided and the open transactions of a log at one moment.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::log::segment::Segment;
 use crate::log::transactions::carried;
@@ -49,6 +50,12 @@ impl Decided {
     pub fn before(first: &Segment) -> Self {
         let open = carried::open_before(first).into_iter().map(|txn| (txn.producer, txn)).collect();
         Self { open, floor: first.lower, ..Self::default() }
+    }
+
+    /// Only these transactions, open in the log of these segments.
+    pub(super) fn with(open: impl Iterator<Item = OpenTxn>, segments: &[Arc<Segment>]) -> Self {
+        let floor = segments.first().map_or(Offset(0), |first| first.lower);
+        Self { open: open.map(|txn| (txn.producer, txn)).collect(), floor, ..Self::default() }
     }
 
     /// The last stable offset: the first of the oldest open transaction, otherwise the end of what was scanned.

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use zerocopy::byteorder::big_endian::{I16, I64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::format::batch::Batch;
+use crate::format::batch::{Batch, Decoder, Limits};
 use crate::format::control::ControlType;
 use crate::units::{Offset, ProducerId, Timestamp};
 
@@ -41,15 +41,20 @@ pub struct TxnEvent {
 }
 
 impl TxnEvent {
-    /// What `batch` does, `marker` being what it is as a control batch.
-    pub fn of(batch: &Batch<'_>, marker: Option<ControlType>) -> Option<Self> {
+    /// What `batch` does, if it belongs to a transaction.
+    pub fn of(batch: &Batch<'_>, decoder: &mut Decoder, limits: &Limits) -> Option<Self> {
         let header = &batch.header;
         let producer = header.producer_id.filter(|_| header.is_transactional)?;
-        let (kind, offset) = match (header.is_control, marker) {
-            (false, _) => (TxnEventKind::Data, header.first_known()),
-            (true, Some(ControlType::Commit)) => (TxnEventKind::Commit, header.last_offset),
-            (true, Some(ControlType::Abort)) => (TxnEventKind::Abort, header.last_offset),
-            (true, _) => return None,
+        let (kind, offset) = if header.is_control {
+            let record = batch.records(decoder, limits).ok()?.next()?.ok()?;
+            let kind = match ControlType::parse(record.key?).ok()? {
+                ControlType::Commit => TxnEventKind::Commit,
+                ControlType::Abort => TxnEventKind::Abort,
+                _ => return None,
+            };
+            (kind, header.last_offset)
+        } else {
+            (TxnEventKind::Data, header.first_known())
         };
         let (epoch, timestamp) = (header.producer_epoch, header.max_timestamp);
         Some(Self { kind, producer, epoch, offset, timestamp })

@@ -14,6 +14,7 @@ mod scanned;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use carried::open_at_end;
 pub use decided::{Aborted, Decided, OpenTxn};
 
 use crate::log::LogError;

@@ -13,8 +13,7 @@ use std::sync::Arc;
 use zerocopy::byteorder::big_endian::{I64, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::format::batch::{Batch, Decoder};
-use crate::format::control::ControlType;
+use crate::format::batch::Decoder;
 use crate::format::index::{AbortedTxn, TxnIndex};
 use crate::format::names::{self, FileType};
 use crate::log::LogError;
@@ -85,11 +84,10 @@ pub(super) fn from(segment: &Arc<Segment>, start: Start) -> Result<(Scanned, boo
     let is_clean = loop {
         match scanner.step().map_err(|error| segment.error(error))? {
             Step::Batch { batch, .. } => {
-                let marker = marker_of(&batch, &mut decoder, segment);
                 if let Some(index) = &index {
                     add_lost(index, segment, (expected, batch.header.first_known()), &mut events);
                 }
-                if let Some(event) = TxnEvent::of(&batch, marker) {
+                if let Some(event) = TxnEvent::of(&batch, &mut decoder, &segment.limits()) {
                     begin_as_indexed(index.as_deref().unwrap_or_default(), &event, &mut events);
                     events.add(event);
                 }
@@ -137,14 +135,6 @@ fn begin_as_indexed(index: &[AbortedTxn], event: &TxnEvent, events: &mut TxnEven
 const fn event_of(entry: &AbortedTxn, kind: TxnEventKind, offset: Offset) -> TxnEvent {
     let timestamp = crate::units::Timestamp::NONE;
     TxnEvent { kind, producer: entry.producer_id, epoch: -1, offset, timestamp }
-}
-
-fn marker_of(batch: &Batch<'_>, decoder: &mut Decoder, segment: &Segment) -> Option<ControlType> {
-    if !batch.header.is_control {
-        return None;
-    }
-    let record = batch.records(decoder, &segment.limits()).ok()?.next()?.ok()?;
-    ControlType::parse(record.key?).ok()
 }
 
 /// The entries of a segment's transaction index, none if there is no such file.
