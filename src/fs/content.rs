@@ -165,6 +165,7 @@ impl Fs {
         Ok(match node {
             Node::Readme => files::README.as_bytes().to_vec(),
             Node::ControlFile(file) => files::control_file(self, *file),
+            Node::Topics | Node::TopicInfo(..) => self.overview(node)?,
             Node::Of(_, Item::ByOffsetReadme) => files::BY_OFFSET_README.as_bytes().to_vec(),
             Node::Of(key, Item::Info { json }) => info::render(&*self.view(key)?, key.committed, *json)?,
             Node::Of(key, Item::Problems) => files::partition_problems(&*self.view(key)?),

@@ -8,7 +8,7 @@
 //! | [`inodes`] | the nodes that the kernel knows |
 //! | [`lookup`], [`listing`] | from a directory and a name to a node; what directories list |
 //! | [`mounted`] | the file system: what FUSE asks, answered |
-//! | [`content`], [`files`], [`manifest`], `dumps` | what files contain |
+//! | [`content`], [`files`], [`manifest`], [`overview`], `dumps` | what files contain |
 //! | [`attributes`], `xattrs` | type, size, times and access of a node; extended attributes of records |
 //! | [`handles`] | open files and directories |
 //! | [`measuring`] | sizes that take long, found in the background |
@@ -31,6 +31,7 @@ pub mod mounted;
 pub mod names;
 pub mod node;
 pub mod options;
+pub mod overview;
 pub mod tails;
 pub mod walk;
 mod xattrs;

@@ -21,7 +21,7 @@ use crate::fs::options::{Access, From, Isolation, OnDamage, Options, UpTo};
 use crate::fs::tails::Tails;
 use crate::log::LogError;
 use crate::log::files::{FileId, FilePool};
-use crate::log::partition::Origin;
+use crate::log::partition::{Origin, Partition};
 use crate::log::sidecar::Sidecars;
 use crate::log::source::Source;
 use crate::view::dump::file::DumpFile;
@@ -165,6 +165,21 @@ impl Fs {
         Ok(view)
     }
 
+    /// The view of a partition, if it was looked at.
+    pub(super) fn known_view(
+        &self,
+        topic: &Arc<str>,
+        partition: &Arc<Partition>,
+    ) -> Option<Arc<PartitionView>> {
+        let name = (topic.clone(), Arc::from(partition.label.as_str()));
+        lock(&self.views).get(&name).filter(|view| Arc::ptr_eq(&view.partition, partition)).cloned()
+    }
+
+    /// What of a partition is shown.
+    pub(super) const fn scope(&self) -> Scope {
+        self.scope
+    }
+
     /// The partitions that were looked at, in order, with the names of their paths.
     pub fn known_views(&self) -> Vec<(String, Arc<PartitionView>)> {
         let views = lock(&self.views);
@@ -214,9 +229,20 @@ impl Fs {
             Node::Of(key, Item::Records(records)) => Measurable::Selection(self.selection(key, records)?),
             Node::Of(key, Item::Dump(dump)) => Measurable::Dump(self.dump(key, dump)?),
             Node::Of(key, Item::Suspects) => Measurable::Suspects(self.view(key)?),
+            Node::Topics | Node::TopicInfo(..) => return Ok(Stat::Known(self.as_opened(attributes))),
             _ => return Ok(Stat::Known(attributes)),
         };
         Ok(Stat::Measuring(attributes, self.measuring.begin(ino, measurable)))
+    }
+
+    /// The attributes with the size of what was made when the file was opened.
+    fn as_opened(&self, attributes: Attributes) -> Attributes {
+        match self.handles.content_of(attributes.ino) {
+            Some(Content::Bytes(bytes)) => {
+                Attributes { size: bytes.len() as u64, is_sized: true, ..attributes }
+            }
+            _ => attributes,
+        }
     }
 
     /// The attributes of an open file whose name is gone, and whose bytes are promised to those who hold it.
@@ -280,6 +306,11 @@ impl Fs {
                 attributes.mtime = meta.modified().unwrap_or(self.started);
             }
             Node::ControlFile(ControlFile::Manifest(_)) => attributes.is_sized = false,
+            Node::Topics | Node::TopicInfo(..) => {
+                let made = self.overview_within(node, effort)?;
+                attributes.size = made.as_ref().map_or(0, |made| made.len() as u64);
+                attributes.is_sized = made.is_some();
+            }
             Node::Of(key, Item::Suspects) => {
                 let found = self.view(key)?.suspects(effort)?;
                 attributes.size = found.as_ref().map_or(0, |found| found.size());

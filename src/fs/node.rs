@@ -9,6 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::fs::names::RecordForm;
+use crate::fs::overview::OverviewForm;
 use crate::log::files::FileId;
 use crate::units::Offset;
 use crate::view::dump::entry::Level;
@@ -29,8 +30,12 @@ pub enum Node {
     Control,
     /// A file in it.
     ControlFile(ControlFile),
+    /// `topics.tsv`.
+    Topics,
     /// A topic.
     Topic(Arc<str>),
+    /// `info` or `info.json` of a topic.
+    TopicInfo(Arc<str>, OverviewForm),
     /// A partition's directory.
     Partition(PartitionKey),
     /// Something of a partition.
@@ -170,7 +175,7 @@ impl Node {
     pub const fn is_dir(&self) -> bool {
         match self {
             Self::Root | Self::Control | Self::Topic(_) | Self::Partition(_) => true,
-            Self::Readme | Self::ControlFile(_) => false,
+            Self::Readme | Self::ControlFile(_) | Self::Topics | Self::TopicInfo(..) => false,
             Self::Of(_, item) => {
                 matches!(
                     item,
@@ -184,7 +189,8 @@ impl Node {
     pub const fn partition(&self) -> Option<&PartitionKey> {
         match self {
             Self::Partition(key) | Self::Of(key, _) => Some(key),
-            Self::Root | Self::Readme | Self::Control | Self::ControlFile(_) | Self::Topic(_) => None,
+            Self::Root | Self::Readme | Self::Control | Self::ControlFile(_) => None,
+            Self::Topics | Self::Topic(_) | Self::TopicInfo(..) => None,
         }
     }
 

@@ -14,7 +14,7 @@ use crate::format::names::{self, FileState, FileType, Packing};
 use crate::log::LogError;
 use crate::log::files::{self, FileId, FilePool, ReadAt};
 use crate::log::scan::{Scanner, Start, Step, Tail};
-use crate::units::{Offset, Position};
+use crate::units::{Offset, Position, Timestamp};
 
 /// So many bytes before the end that was seen tell whether a file has only grown since.
 const LAST_SEEN_LEN: usize = 64;
@@ -70,6 +70,8 @@ pub struct SegmentEnd {
     pub next_offset: Offset,
     /// What is behind it.
     pub tail: Tail,
+    /// The largest timestamp of the last sound batch, `None` when there is none.
+    pub last_timestamp: Option<Timestamp>,
     /// Where a scan goes on when the file has grown.
     at: Start,
 }
@@ -304,17 +306,36 @@ impl Segment {
             None => self.last_indexed()?,
         };
         let mut scanner = Scanner::new(file, len, start, self.limits);
+        let mut last_timestamp = known.and_then(|end| end.last_timestamp);
         let tail = loop {
             match scanner.step().map_err(|error| self.error(error))? {
-                Step::Batch { .. } | Step::Damage(_) => {}
+                Step::Batch { batch, .. } => last_timestamp = Some(batch.header.max_timestamp),
+                Step::Damage(_) => {}
                 Step::End(tail) => break tail,
             }
         };
         let at = scanner.at();
         let next_offset = at.expected.max(self.base);
-        let end = SegmentEnd { len, position: at.position, next_offset, tail, at };
+        let end = SegmentEnd { len, position: at.position, next_offset, tail, last_timestamp, at };
         *self.lock_end() = Some(end.clone());
         Ok(end)
+    }
+
+    /// The same if it is known, or costs about `budget` bytes of reading; a large segment without an index costs all of it.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn end_within(&self, budget: u64) -> Result<Option<SegmentEnd>, LogError> {
+        let (file, len) = self.open()?;
+        let known = self.lock_end().as_ref().map(|end| end.position);
+        let from = match known {
+            Some(position) => position,
+            None => self.last_indexed()?.position,
+        };
+        // Space that a broker has reserved reads as zeros, and is not read.
+        let reach = from.0.saturating_add(budget);
+        let is_cheap = len <= reach || file.next_data(reach).is_none_or(|data| data >= len);
+        if is_cheap { self.end().map(Some) } else { Ok(None) }
     }
 
     fn last_indexed(&self) -> Result<Start, LogError> {

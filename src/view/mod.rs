@@ -16,6 +16,7 @@
 //! | [`partition_view`] | one partition: its runs, records by offset, counting from the end |
 //! | [`problems`] | damage that was met |
 //! | [`info`] | the summary of a partition |
+//! | [`overview`] | a line for each partition |
 //! | [`manifest`] | the summary of each file of a source |
 
 pub mod dump;
@@ -26,6 +27,7 @@ pub mod info;
 pub mod jsonl;
 pub mod layout;
 pub mod manifest;
+pub mod overview;
 pub mod partition_view;
 pub mod problems;
 pub mod reading;

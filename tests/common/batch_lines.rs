@@ -19,6 +19,11 @@ impl BatchLine {
         self.0.get(name).unwrap_or_else(|| panic!("no {name} in {:?}", self.0))
     }
 
+    /// Whether the line has it.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
     /// `true` or `false`.
     pub fn is(&self, name: &str) -> bool {
         self.word(name) == "true"

@@ -61,12 +61,12 @@ impl Bounds {
 }
 
 impl Measured {
-    /// Measures from the log start on, as far as that is done already or costs no more than [`CHEAP_BYTES`].
-    pub(super) fn of(view: &PartitionView, env: &Env<'_>) -> Result<Self, LogError> {
+    /// Measures from the log start on, as far as that is done already or costs no more than `budget` bytes of
+    /// reading.
+    pub(super) fn of(view: &PartitionView, env: &Env<'_>, mut budget: u64) -> Result<Self, LogError> {
         let bounds = Bounds { start: view.start()?, end: view.end(env.decided.is_some())? };
         let counts = Some(RecordCounts::default());
         let mut measured = Self { measured_to: bounds.start, counts, ..Self::default() };
-        let mut budget = CHEAP_BYTES;
         for segment in view.partition.segments()?.iter().filter(|segment| segment.below() > bounds.start) {
             if segment.lower >= bounds.end && !segment.is_active() {
                 return Ok(measured);

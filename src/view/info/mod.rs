@@ -88,7 +88,8 @@ struct OpenTransaction {
     producer_epoch: i16,
     first_offset: i64,
     since: Option<i64>,
-    age_seconds: Option<u64>,
+    /// In words that change seldom: two readers should get the same bytes.
+    age: Option<String>,
 }
 
 /// A leader epoch and its first offset.
@@ -140,7 +141,7 @@ pub fn render(view: &PartitionView, committed: bool, json: bool) -> Result<Vec<u
 }
 
 fn collect(view: &PartitionView, committed: bool) -> Result<Info, LogError> {
-    let measured = view.with_env(committed, |env| Measured::of(view, env))?;
+    let measured = view.with_env(committed, |env| Measured::of(view, env, CHEAP_BYTES))?;
     Ok(Info { log: log_info(view, committed, &measured)?, counts: count_info(&measured) })
 }
 
@@ -238,14 +239,14 @@ fn open_transactions(decided: &Decided) -> Vec<OpenTransaction> {
     let now = SystemTime::now();
     let age = |since: i64| {
         let since = UNIX_EPOCH.checked_add(std::time::Duration::from_millis(u64::try_from(since).ok()?))?;
-        Some(now.duration_since(since).ok()?.as_secs())
+        Some(text::duration(now.duration_since(since).ok()?.as_secs()))
     };
     let open = decided.open().into_iter().map(|txn| OpenTransaction {
         producer_id: txn.producer.0,
         producer_epoch: txn.epoch,
         first_offset: txn.first.0,
         since: time(txn.since.0),
-        age_seconds: age(txn.since.0),
+        age: age(txn.since.0),
     });
     open.collect()
 }
@@ -290,6 +291,12 @@ fn last_producers(summary: &Summary) -> Vec<Producer> {
     all
 }
 
+/// The records that are shown, if they are all counted already.
+pub(super) fn known_records(view: &PartitionView) -> Result<Option<u64>, LogError> {
+    let measured = view.with_env(false, |env| Measured::of(view, env, 0))?;
+    Ok(measured.is_whole.then_some(measured.records))
+}
+
 /// The word for how a segment ends.
 pub(super) const fn tail_name(tail: &Tail) -> &'static str {
     match tail {
@@ -301,7 +308,7 @@ pub(super) const fn tail_name(tail: &Tail) -> &'static str {
 }
 
 /// The topic's id from the names of a tiered store, or from `partition.metadata` (KIP-516), if that is there and right.
-fn topic_id(origin: &Origin) -> Option<String> {
+pub(super) fn topic_id(origin: &Origin) -> Option<String> {
     let Origin::Directory(directory) = origin else { return None };
     if let Some(tiered) = tiered::of_directory(directory) {
         return Some(tiered.topic_id.to_string());

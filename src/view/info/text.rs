@@ -48,8 +48,8 @@ fn transactions(info: &LogInfo) -> Vec<Row> {
     let mut rows = vec![("last stable offset", number(info.last_stable_offset))];
     let Some(open) = &info.open_transactions else { return rows };
     rows.push(("open transactions", open.len().to_string()));
-    for OpenTransaction { producer_id, producer_epoch, first_offset, since, age_seconds } in open {
-        let age = age_seconds.map(|seconds| format!(", for {}", duration(seconds))).unwrap_or_default();
+    for OpenTransaction { producer_id, producer_epoch, first_offset, since, age } in open {
+        let age = age.as_ref().map(|age| format!(", for {age}")).unwrap_or_default();
         let since = since.map(|since| format!(", since {}{age}", time(Some(since)))).unwrap_or_default();
         let text =
             format!("producer {producer_id}, epoch {producer_epoch}, from offset {first_offset}{since}");
@@ -131,7 +131,7 @@ fn time(ms: Option<i64>) -> String {
 }
 
 /// `45 s`, `12 min`, `7 h`, `3 d`.
-fn duration(seconds: u64) -> String {
+pub(super) fn duration(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
         120..7_200 => format!("{} min", seconds / 60),
