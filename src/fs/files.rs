@@ -11,6 +11,9 @@ use crate::view::partition_view::PartitionView;
 pub const README: &str = "\
 This is a Kafka data directory, shown as files by topicfs. Nothing here can be changed, and nothing in the source is.
 
+  topics.tsv            topic, partition, start, end, bytes, time of the last batch; no line of names:
+                          column -t topics.tsv;  sort -nk5 topics.tsv;  awk '{n += $5} END {print n}' topics.tsv
+  <topic>/info          the same of a topic, with the count of records where it is known; info.json
   <topic>/<partition>/
     log  log.jsonl      every record: values one a line, or JSON objects
     tail  tail.jsonl    the last tail_records, up to twice as many; grows while it is open:  tail -f tail.jsonl

@@ -10,6 +10,7 @@ use crate::fs::error::{BY_OFFSET, FsError};
 use crate::fs::mounted::Fs;
 use crate::fs::names::{self, ByOffset, Place, RangeEnd, RecordForm};
 use crate::fs::node::{AllItem, AllKey, ControlFile, Item, Node, PartitionKey, Records, RecordsKind};
+use crate::fs::overview::OverviewForm;
 use crate::log::files::FileId;
 use crate::log::partition::Origin;
 use crate::units::Offset;
@@ -51,6 +52,7 @@ impl Fs {
             Node::Of(..) | Node::OfAll(..) | Node::Readme | Node::ControlFile(_) => {
                 Err(FsError::NotADirectory)
             }
+            Node::Topics | Node::TopicInfo(..) => Err(FsError::NotADirectory),
         }
     }
 
@@ -62,11 +64,17 @@ impl Fs {
         match name {
             "README.txt" => Ok(Node::Readme),
             ".topicfs" => Ok(Node::Control),
+            "topics.tsv" => Ok(Node::Topics),
             _ => Err(FsError::NotFound),
         }
     }
 
     fn topic_child(&self, topic: &Arc<str>, name: &str) -> Result<Node, FsError> {
+        match name {
+            "info" => return Ok(Node::TopicInfo(topic.clone(), OverviewForm::Text)),
+            "info.json" => return Ok(Node::TopicInfo(topic.clone(), OverviewForm::Json)),
+            _ => {}
+        }
         let (label, committed) = match name.strip_suffix(COMMITTED) {
             Some(label) => (label, true),
             None => (name, self.is_committed()),

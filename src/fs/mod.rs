@@ -8,9 +8,9 @@
 //! | [`inodes`] | the nodes that the kernel knows |
 //! | [`lookup`], [`listing`] | from a directory and a name to a node; what directories list |
 //! | [`mounted`] | the file system: what FUSE asks, answered |
-//! | [`content`], [`files`], [`manifest`], `dumps` | what files contain |
+//! | [`content`], [`files`], [`manifest`], [`overview`], `dumps` | what files contain |
 //! | `by_time`, `offsets`, `all` | the directories of these names |
-//! | [`attributes`] | type, size, times and access of a node |
+//! | [`attributes`], `xattrs` | type, size, times and access of a node; extended attributes of records |
 //! | [`handles`] | open files and directories |
 //! | [`measuring`] | sizes that take long, found in the background |
 //! | [`tails`] | the window of each `tail` |
@@ -35,9 +35,11 @@ pub mod names;
 pub mod node;
 mod offsets;
 pub mod options;
+pub mod overview;
 pub mod tails;
 pub mod time_names;
 pub mod walk;
+mod xattrs;
 
 pub use error::FsError;
 pub use mounted::Fs;

@@ -24,7 +24,7 @@ use crate::fs::options::{Access, From, Isolation, OnDamage, Options, UpTo};
 use crate::fs::tails::Tails;
 use crate::log::LogError;
 use crate::log::files::{FileId, FilePool};
-use crate::log::partition::Origin;
+use crate::log::partition::{Origin, Partition};
 use crate::log::sidecar::Sidecars;
 use crate::log::source::Source;
 use crate::view::dump::file::DumpFile;
@@ -180,6 +180,21 @@ impl Fs {
         Ok(view)
     }
 
+    /// The view of a partition, if it was looked at.
+    pub(super) fn known_view(
+        &self,
+        topic: &Arc<str>,
+        partition: &Arc<Partition>,
+    ) -> Option<Arc<PartitionView>> {
+        let name = (topic.clone(), Arc::from(partition.label.as_str()));
+        lock(&self.views).get(&name).filter(|view| Arc::ptr_eq(&view.partition, partition)).cloned()
+    }
+
+    /// What of a partition is shown.
+    pub(super) const fn scope(&self) -> Scope {
+        self.scope
+    }
+
     /// The partitions that were looked at, in order, with the names of their paths.
     pub fn known_views(&self) -> Vec<(String, Arc<PartitionView>)> {
         let views = lock(&self.views);
@@ -324,6 +339,11 @@ impl Fs {
                 attributes.is_sized = false;
             }
             Node::ControlFile(ControlFile::Manifest(_)) => attributes.is_sized = false,
+            Node::Topics | Node::TopicInfo(..) => {
+                let made = self.overview_within(node, effort)?;
+                attributes.size = made.as_ref().map_or(0, |made| made.len() as u64);
+                attributes.is_sized = made.is_some();
+            }
             Node::Of(key, Item::Suspects) => {
                 let found = self.view(key)?.suspects(effort)?;
                 attributes.size = found.as_ref().map_or(0, |found| found.size());

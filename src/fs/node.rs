@@ -9,6 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::fs::names::RecordForm;
+use crate::fs::overview::OverviewForm;
 use crate::fs::time_names::Unit;
 use crate::log::files::FileId;
 use crate::units::{LeaderEpoch, Offset, Period, Timestamp};
@@ -30,8 +31,12 @@ pub enum Node {
     Control,
     /// A file in it.
     ControlFile(ControlFile),
+    /// `topics.tsv`.
+    Topics,
     /// A topic.
     Topic(Arc<str>),
+    /// `info` or `info.json` of a topic.
+    TopicInfo(Arc<str>, OverviewForm),
     /// A partition's directory.
     Partition(PartitionKey),
     /// Something of a partition.
@@ -297,7 +302,7 @@ impl Node {
     pub const fn is_dir(&self) -> bool {
         match self {
             Self::Root | Self::Control | Self::Topic(_) | Self::Partition(_) | Self::All(_) => true,
-            Self::Readme | Self::ControlFile(_) => false,
+            Self::Readme | Self::ControlFile(_) | Self::Topics | Self::TopicInfo(..) => false,
             Self::OfAll(_, item) => matches!(item, AllItem::ByTime | AllItem::Times { .. }),
             Self::Of(_, item) => {
                 matches!(
@@ -319,13 +324,8 @@ impl Node {
     pub const fn partition(&self) -> Option<&PartitionKey> {
         match self {
             Self::Partition(key) | Self::Of(key, _) => Some(key),
-            Self::Root
-            | Self::Readme
-            | Self::Control
-            | Self::ControlFile(_)
-            | Self::Topic(_)
-            | Self::All(_)
-            | Self::OfAll(..) => None,
+            Self::Root | Self::Readme | Self::Control | Self::ControlFile(_) => None,
+            Self::Topics | Self::Topic(_) | Self::TopicInfo(..) | Self::All(_) | Self::OfAll(..) => None,
         }
     }
 

@@ -113,7 +113,7 @@ impl Fs {
             Number::Earliest => Some(view.start()?),
             Number::Latest => Some(view.end(key.committed)?),
             Number::HighWatermark => view.partition.high_watermark(),
-            Number::LastStable => view.decided(true)?.map(|decided| decided.last_stable()),
+            Number::LastStable => Some(view.end(true)?),
             Number::MaxTimestamp => view.first_largest(key.committed)?,
             Number::Epoch(epoch) => view.end_of_epoch(epoch)?,
             Number::At(time) => view.first_at(key.committed, time)?,

@@ -10,6 +10,7 @@
 //! | [`layout`] | file byte <-> block <-> offset: what measuring keeps |
 //! | [`env`] | what measuring and rendering need besides a segment |
 //! | [`run`], `frontier` | the blocks of one segment, measured as far as somebody needed |
+//! | [`summary`] | what measuring counts besides blocks |
 //! | [`reading`] | rendering a run's blocks, and walking over their records |
 //! | [`selection`] | a range of records as one file: size, and reading at any position |
 //! | [`filtered`] | the records that pass a filter as one file |
@@ -18,6 +19,7 @@
 //! | [`partition_view`], `counting` | one partition: its runs, records by offset, counting from any place |
 //! | [`problems`] | damage that was met |
 //! | [`info`] | the summary of a partition |
+//! | [`overview`] | a line for each partition |
 //! | [`manifest`] | the summary of each file of a source |
 
 mod counting;
@@ -32,6 +34,7 @@ pub mod jsonl;
 pub mod layout;
 pub mod manifest;
 pub mod merged;
+pub mod overview;
 pub mod partition_view;
 pub mod problems;
 pub mod reading;
@@ -39,6 +42,7 @@ pub mod record_json;
 pub mod run;
 pub mod selection;
 pub mod shared;
+pub mod summary;
 pub mod suspects;
 pub mod text;
 pub mod times;
