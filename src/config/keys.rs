@@ -138,6 +138,11 @@ pub(super) const KEYS: &[Key] = &[
         kind: Kind::Rate(|config| &mut config.options.max_read_rate),
     },
     Key {
+        name: "noxattr",
+        about: "no extended attributes; spares `ls -l` two questions a file",
+        kind: Kind::Flag(|config| &mut config.options.noxattr),
+    },
+    Key {
         name: "allow_other",
         about: "let those in who may read the source",
         kind: Kind::Flag(|config| &mut config.mount.allow_other),

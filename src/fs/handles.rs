@@ -12,6 +12,7 @@ use crate::fs::node::Node;
 use crate::view::dump::file::DumpFile;
 use crate::view::filtered::Filtered;
 use crate::view::key_history::KeyHistory;
+use crate::view::merged::Merged;
 use crate::view::partition_view::PartitionView;
 use crate::view::selection::Selection;
 
@@ -22,6 +23,8 @@ pub enum Content {
     Selection(Arc<Selection>, Option<Arc<File>>),
     /// Rendered records that pass a filter.
     Filtered(Arc<Filtered>),
+    /// Records of several partitions.
+    Merged(Arc<Merged>),
     /// A dump.
     Dump(Arc<DumpFile>),
     /// Records of a partition that are not to be trusted.

@@ -11,6 +11,7 @@ use std::time::Instant;
 use crate::view::dump::file::DumpFile;
 use crate::view::filtered::Filtered;
 use crate::view::key_history::KeyHistory;
+use crate::view::merged::Merged;
 use crate::view::partition_view::{PartitionView, ViewError};
 use crate::view::selection::{Effort, Selection};
 
@@ -24,6 +25,8 @@ pub enum Measurable {
     Selection(Arc<Selection>),
     /// Rendered records that pass a filter.
     Filtered(Arc<Filtered>),
+    /// Records of several partitions.
+    Merged(Arc<Merged>),
     /// A dump.
     Dump(Arc<DumpFile>),
     /// Records of a partition that are not to be trusted.
@@ -43,9 +46,15 @@ impl Measurable {
             }
             // These are found from their start on.
             (
-                Self::Filtered(_) | Self::Dump(_) | Self::Suspects(_) | Self::KeyHistory(_) | Self::Keys(_),
+                Self::Filtered(_)
+                | Self::Merged(_)
+                | Self::Dump(_)
+                | Self::Suspects(_)
+                | Self::KeyHistory(_)
+                | Self::Keys(_),
                 Direction::Backward,
             ) => Ok(()),
+            (Self::Merged(merged), Direction::Forward) => merged.size(Effort::Background).map(|_| ()),
             (Self::Filtered(filtered), Direction::Forward) => filtered.size(Effort::Background).map(|_| ()),
             (Self::Keys(view), Direction::Forward) => view.index_keys(),
             (Self::KeyHistory(history), Direction::Forward) => history.size(Effort::Background).map(|_| ()),

@@ -9,15 +9,16 @@
 //! | [`lookup`], [`listing`] | from a directory and a name to a node; what directories list |
 //! | [`mounted`] | the file system: what FUSE asks, answered |
 //! | [`key_names`], [`by_key`] | the grammar of names in `by-key`; what is there |
-//! | [`content`], [`files`], [`manifest`], `dumps` | what files contain |
-//! | `by_time`, `offsets` | the directories of these names |
-//! | [`attributes`] | type, size, times and access of a node |
+//! | [`content`], [`files`], [`manifest`], [`overview`], `dumps` | what files contain |
+//! | `by_time`, `offsets`, `all` | the directories of these names |
+//! | [`attributes`], `xattrs` | type, size, times and access of a node; extended attributes of records |
 //! | [`handles`] | open files and directories |
 //! | [`measuring`] | sizes that take long, found in the background |
 //! | [`tails`] | the window of each `tail` |
 //! | [`options`] | what a user may choose |
 //! | [`error`] | errors and their errno |
 
+mod all;
 pub mod attributes;
 pub mod by_key;
 mod by_time;
@@ -37,9 +38,11 @@ pub mod names;
 pub mod node;
 mod offsets;
 pub mod options;
+pub mod overview;
 pub mod tails;
 pub mod time_names;
 pub mod walk;
+mod xattrs;
 
 pub use error::FsError;
 pub use mounted::Fs;
