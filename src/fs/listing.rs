@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use crate::fs::error::FsError;
-use crate::fs::handles::Entry;
+use crate::fs::handles::{Content, Entry};
 use crate::fs::lookup::belongs;
 use crate::fs::mounted::Fs;
 use crate::fs::names;
@@ -32,6 +32,29 @@ impl Fs {
             entries.push(Entry { ino: self.inodes().number(&child), is_dir: child.is_dir(), name });
         }
         Ok(entries)
+    }
+
+    /// Calls `add` with the entries of an open directory that come after `cookie`, and the cookie of each, until it says that it
+    /// has enough. The directory is as it was when it was opened.
+    ///
+    /// # Errors
+    /// [`FsError::NotADirectory`], or those of reading.
+    pub fn read_directory(
+        &self,
+        handle: u64,
+        cookie: u64,
+        mut add: impl FnMut(u64, &Entry) -> bool,
+    ) -> Result<(), FsError> {
+        match self.handles().get(handle)?.content {
+            Content::Directory(entries) => {
+                let skip = usize::try_from(cookie).unwrap_or(usize::MAX);
+                let mut entries = entries.iter().enumerate().skip(skip);
+                entries.any(|(index, entry)| add(index as u64 + 1, entry));
+                Ok(())
+            }
+            Content::Keys(listing) => listing.read(self.inodes(), cookie, &mut add),
+            _ => Err(FsError::NotADirectory),
+        }
     }
 
     /// The names in a directory, and their nodes as far as needed to tell what they are.

@@ -14,7 +14,7 @@ use crate::fs::all::AllTails;
 use crate::fs::attributes::{Attributes, Owner, source_time};
 use crate::fs::content::RecordContent;
 use crate::fs::error::FsError;
-use crate::fs::handles::{Content, Entry, Handle, Handles};
+use crate::fs::handles::{Content, Handle, Handles};
 use crate::fs::inodes::Inodes;
 use crate::fs::measuring::{Measurable, Measurement, Measuring};
 use crate::fs::node::{
@@ -167,6 +167,10 @@ impl Fs {
 
     pub(crate) const fn tails(&self) -> &Tails {
         &self.tails
+    }
+
+    pub(super) const fn handles(&self) -> &Handles {
+        &self.handles
     }
 
     pub(crate) const fn measuring(&self) -> &Measuring {
@@ -473,29 +477,6 @@ impl Fs {
         let mut out = Vec::with_capacity(len);
         self.read_content(&handle.content, at, len, &mut out)?;
         Ok(out)
-    }
-
-    /// Calls `add` with the entries of an open directory that come after `cookie`, and the cookie of each, until it says that it
-    /// has enough. The directory is as it was when it was opened.
-    ///
-    /// # Errors
-    /// [`FsError::NotADirectory`], or those of reading.
-    pub fn read_directory(
-        &self,
-        handle: u64,
-        cookie: u64,
-        mut add: impl FnMut(u64, &Entry) -> bool,
-    ) -> Result<(), FsError> {
-        match self.handles.get(handle)?.content {
-            Content::Directory(entries) => {
-                let skip = usize::try_from(cookie).unwrap_or(usize::MAX);
-                let mut entries = entries.iter().enumerate().skip(skip);
-                entries.any(|(index, entry)| add(index as u64 + 1, entry));
-                Ok(())
-            }
-            Content::Keys(listing) => listing.read(&self.inodes, cookie, &mut add),
-            _ => Err(FsError::NotADirectory),
-        }
     }
 
     /// The records of a file, shared by all that have it open.
