@@ -20,6 +20,7 @@ use common::shown::{self, ShownRecord};
 use kafka_protocol::records::Compression;
 use serde_json::Value;
 use topicfs::fs::options::{OnDamage, Options};
+use topicfs::fs::topic_options::TopicOptions;
 use topicfs::fs::{Fs, FsError};
 use topicfs::view::selection::Effort;
 
@@ -125,7 +126,10 @@ fn case_10_the_log_goes_on_behind_a_batch_with_a_wrong_checksum() {
     {
         assert!(told.contains(words), "{told}");
     }
-    let strict = shown::open(directory.spec(), Options { on_damage: OnDamage::Error, ..Options::default() });
+    let strict = shown::open(
+        directory.spec(),
+        TopicOptions { on_damage: OnDamage::Error, ..TopicOptions::default() }.into(),
+    );
     assert!(shown::try_read(&strict, "t/0/log").is_err());
 }
 
@@ -390,7 +394,10 @@ fn case_51_a_tail_of_zeros_is_one_note_and_no_damage() {
     let info = info(&fs, "t/0");
     assert_eq!((&info["log_end_offset"], &info["tail"]), (&4.into(), &"zeros".into()));
     // It hinders nobody, whatever is asked for.
-    let strict = shown::open(directory.spec(), Options { on_damage: OnDamage::Error, ..Options::default() });
+    let strict = shown::open(
+        directory.spec(),
+        TopicOptions { on_damage: OnDamage::Error, ..TopicOptions::default() }.into(),
+    );
     assert_eq!(shown::read(&strict, "t/0/log"), lines(0..=3));
 }
 

@@ -18,6 +18,7 @@ use kafka_protocol::records::Compression;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 use topicfs::fs::options::Options;
+use topicfs::fs::topic_options::TopicOptions;
 use topicfs::fs::{Fs, FsError};
 use topicfs::view::selection::Effort;
 
@@ -359,7 +360,7 @@ impl<'a> Checked<'a> {
 
     fn check_all(&self, fs: &Fs, numbers: &mut Numbers) {
         self.check_formats(fs, "log", self.start(), self.end());
-        let tail = fs.options().tail_records;
+        let tail = fs.options().topic.tail_records;
         self.check_formats(fs, "tail", self.nth_from_end(usize::try_from(tail).unwrap()), self.end());
         self.check_segments(fs);
         self.check_source_files(fs);
@@ -508,7 +509,7 @@ fn assert_same(what: &str, expected: &[ShownRecord], shown: &[ShownRecord]) {
 }
 
 fn options() -> Options {
-    Options { tail_records: 5, ..Options::default() }
+    TopicOptions { tail_records: 5, ..TopicOptions::default() }.into()
 }
 
 fn check_everything(directory: &Directory, model: &Model, seed: u64) {

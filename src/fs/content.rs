@@ -139,7 +139,7 @@ impl Fs {
             let bytes = match form {
                 RecordForm::Value => record.value.unwrap_or_default().to_vec(),
                 RecordForm::Key => record.key.unwrap_or_default().to_vec(),
-                RecordForm::Json => record_json::render(&view.partition.name, record, place),
+                RecordForm::Json => record_json::render(view.renderer(), record, place),
                 RecordForm::Rendered(Format::Log) => place.batch.bytes.to_vec(),
                 RecordForm::Rendered(Format::Dump) => dump_of(place),
                 RecordForm::Rendered(format) => {

@@ -14,7 +14,7 @@ pub enum FsError {
     /// The name is none by the grammar of `by-offset`.
     #[error(
         "{name:?} is no name here: use an offset (12345), last-N or a range (A..B, A.., ..B, A..+N), alone or with \
-         .txt, .jsonl, .tsv, .log or .dump; one record also with .key or .json"
+         .txt, .jsonl, .tsv, .log, .dump or a format of yours; one record also with .key or .json"
     )]
     BadName {
         /// The name.

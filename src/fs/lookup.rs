@@ -59,7 +59,7 @@ impl Fs {
     fn topic_child(&self, topic: &Arc<str>, name: &str) -> Result<Node, FsError> {
         let (label, committed) = match name.strip_suffix(COMMITTED) {
             Some(label) => (label, true),
-            None => (name, self.is_committed()),
+            None => (name, self.is_committed(topic)),
         };
         let tree = self.source().tree();
         let partition = tree.partition(topic, label).ok_or(FsError::NotFound)?;
@@ -85,11 +85,16 @@ impl Fs {
     /// `log` and `tail` in any format.
     fn growing_file(&self, key: &PartitionKey, name: &str) -> Result<Records, FsError> {
         let stems = [("log", RecordsKind::Log), ("tail", RecordsKind::Tail)];
-        let found = stems.iter().find_map(|(stem, kind)| Some((*kind, names::format_of(name, stem)?)));
+        let found = stems
+            .iter()
+            .find_map(|(stem, kind)| Some((*kind, names::format_of(name, stem, self.formats())?)));
         let (kind, format) = found.ok_or(FsError::NotFound)?;
         let view = self.view(key)?;
         let start = match kind {
-            RecordsKind::Tail => self.tails().start(key, &view, self.options().tail_records)?,
+            RecordsKind::Tail => {
+                let count = self.of_topic(&key.topic).options.tail_records;
+                self.tails().start(key, &view, count)?
+            }
             _ => view.start()?,
         };
         let generation = view.partition.generation();
@@ -107,7 +112,8 @@ impl Fs {
             return Ok(Node::Of(key.clone(), Item::ByOffsetReadme));
         }
         let view = self.view(key)?;
-        let item = match ByOffset::parse(name).ok_or_else(|| FsError::BadName { name: name.to_owned() })? {
+        let parsed = ByOffset::parse(name, self.formats());
+        let item = match parsed.ok_or_else(|| FsError::BadName { name: name.to_owned() })? {
             ByOffset::Record(place, form) => self.record(key, &view, place, form)?,
             ByOffset::Range { from, to, format } => range(key, &view, from, to, format)?,
         };
@@ -141,7 +147,7 @@ impl Fs {
 
     fn by_segment_child(&self, key: &PartitionKey, name: &str) -> Result<Node, FsError> {
         let digits = name.split('.').next().unwrap_or_default();
-        let format = names::format_of(name, digits).ok_or(FsError::NotFound)?;
+        let format = names::format_of(name, digits, self.formats()).ok_or(FsError::NotFound)?;
         let view = self.view(key)?;
         let log_start = view.start()?;
         let segments = view.partition.segments()?;

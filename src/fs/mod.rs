@@ -13,7 +13,7 @@
 //! | [`handles`] | open files and directories |
 //! | [`measuring`] | sizes that take long, found in the background |
 //! | [`tails`] | the window of each `tail` |
-//! | [`options`] | what a user may choose |
+//! | [`options`], [`topic_options`] | what a user may choose, for a mount and for each topic |
 //! | [`error`] | errors and their errno |
 
 pub mod attributes;
@@ -32,6 +32,7 @@ pub mod names;
 pub mod node;
 pub mod options;
 pub mod tails;
+pub mod topic_options;
 pub mod walk;
 
 pub use error::FsError;

@@ -100,13 +100,12 @@ impl Run {
         };
         let Ok((file, len)) = self.segment.open() else { return };
         let Some(payload) = sidecars.load(&file, &self.kind(env)) else { return };
-        let fingerprint = |format| env.renderer.fingerprint(format);
-        let Some((layout, source_len)) = Layout::decode(payload.bytes(), fingerprint) else { return };
+        let fingerprints = env.renderer.fingerprints();
+        let Some((layout, source_len)) = Layout::decode(payload.bytes(), &fingerprints) else { return };
         if source_len != len {
             return;
         }
-        let saved_columns =
-            Format::ALL.iter().filter(|f| layout.measured(**f) == layout.blocks.len()).count();
+        let saved_columns = layout.complete_columns();
         let position = layout.blocks.last().map_or(self.start.position, |block| Position(block.span().1));
         let expected = layout.blocks.last().map_or(self.start.expected, |block| block.last().next());
         let at = Some(Start::new(position, expected, self.segment.below()));
@@ -366,13 +365,12 @@ impl Run {
                 ended.len == len && !ended.damaged && ended.bound > self.last(&measured)
             });
             let spotless = !measured.layout.blocks.iter().any(Block::is_after_damage);
-            let blocks = measured.layout.blocks.len();
-            let columns = Format::ALL.iter().filter(|f| measured.layout.measured(**f) == blocks).count();
+            let columns = measured.layout.complete_columns();
             if len < WORTH_SAVING || !complete || !spotless || columns <= measured.saved_columns {
                 return;
             }
             measured.saved_columns = columns;
-            measured.layout.encode(len, |format| env.renderer.fingerprint(format))
+            measured.layout.encode(len, &env.renderer.fingerprints())
         };
         if let Err(error) = sidecars.save(&file, &self.kind(env), &payload) {
             tracing::debug!(file = %self.segment.path.display(), %error, "a measurement could not be saved");

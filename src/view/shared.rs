@@ -8,7 +8,7 @@ use lru::LruCache;
 use crate::format::batch::Decoder;
 use crate::log::segment::SegmentUid;
 use crate::log::sidecar::Sidecars;
-use crate::view::format::{Encodings, Format};
+use crate::view::format::Format;
 
 /// Rendered blocks kept, in bytes.
 const RENDERED_BYTES: usize = 32 * 1024 * 1024;
@@ -24,8 +24,6 @@ const KEEP_BYTES: usize = 4 * 1024 * 1024;
 /// What all partitions share.
 #[derive(Debug)]
 pub struct Shared {
-    /// How keys and values are shown.
-    pub encodings: Encodings,
     /// Where measurements are kept; `None` without a cache.
     pub sidecars: Option<Sidecars>,
     pace: Option<Pace>,
@@ -118,9 +116,8 @@ impl Pace {
 
 impl Shared {
     /// Pools and caches for one mount.
-    pub fn new(encodings: Encodings, sidecars: Option<Sidecars>, max_read_rate: Option<u64>) -> Self {
+    pub fn new(sidecars: Option<Sidecars>, max_read_rate: Option<u64>) -> Self {
         Self {
-            encodings,
             sidecars,
             pace: max_read_rate.map(Pace::new),
             rendered: Mutex::new(Rendered { blocks: LruCache::unbounded(), bytes: 0, spare: Vec::new() }),
