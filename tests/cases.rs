@@ -22,7 +22,9 @@ use serde_json::Value;
 use topicfs::fs::options::{OnDamage, Options};
 use topicfs::fs::topic_options::TopicOptions;
 use topicfs::fs::{Fs, FsError};
+use topicfs::view::format::Formats;
 use topicfs::view::selection::Effort;
+use topicfs::view::template::Template;
 
 fn record(offset: i64, value: &[u8]) -> ShownRecord {
     ShownRecord {
@@ -348,6 +350,14 @@ fn case_46_null_is_not_empty() {
     assert!(json.contains(r#""key":null,"value":null,"headers":[["h",null]]"#), "{json}");
     assert!(json.contains(r#""key":"","value":"","headers":[["h",""]]"#), "{json}");
     assert_eq!(shown::read(&fs, "t/0/by-offset/1"), b"");
+    // kcat's format strings have lengths for it.
+    let mut formats = Formats::default();
+    formats.add("lengths", Template::parse(r"%o %K=%k %S=%s %h\n").unwrap()).unwrap();
+    let fs = shown::open(directory.spec(), Options { formats: formats.into(), ..Options::default() });
+    assert_eq!(
+        shown::read(&fs, "t/0/log.lengths").escape_ascii().to_string(),
+        r"0 -1= -1= h=NULL\n1 0= 0= h=\n2 4=null 4=null h=null\n3 2=\\N 2=\\N h=\\N\n"
+    );
     for_fixture(&fixtures::case("4.4.0", "shapes"), |_| true, assert_as_consumed);
 }
 

@@ -20,9 +20,11 @@ use proptest::test_runner::{Config, RngSeed};
 use topicfs::fs::options::Options;
 use topicfs::fs::topic_options::TopicOptions;
 use topicfs::fs::{Fs, FsError};
+use topicfs::view::format::Formats;
 use topicfs::view::selection::Effort;
+use topicfs::view::template::Template;
 
-const FORMATS: [&str; 4] = ["txt", "jsonl", "tsv", "log"];
+const FORMATS: [&str; 5] = ["txt", "jsonl", "tsv", "log", "own"];
 
 /// A record before it has an offset.
 #[derive(Debug, Clone)]
@@ -344,6 +346,13 @@ impl<'a> Checked<'a> {
                 "tsv" => {
                     assert!(read == model::tsv(&records), "{path}: {:?}", String::from_utf8_lossy(&read));
                 }
+                "own" => {
+                    assert!(
+                        read == model::template(&records),
+                        "{path}: {:?}",
+                        String::from_utf8_lossy(&read)
+                    );
+                }
                 "jsonl" => assert_same(&path, &records, &shown::records(&read)),
                 _ => self.check_log(&path, &read, from, to),
             }
@@ -462,7 +471,7 @@ impl<'a> Checked<'a> {
             ("log", ".jsonl"),
             ("log", ".tsv"),
             ("log", ".log"),
-            (&range, ".txt"),
+            (&range, ".own"),
             ("tail", ""),
         ];
         for (stem, extension) in names {
@@ -509,7 +518,10 @@ fn assert_same(what: &str, expected: &[ShownRecord], shown: &[ShownRecord]) {
 }
 
 fn options() -> Options {
-    TopicOptions { tail_records: 5, ..TopicOptions::default() }.into()
+    let mut formats = Formats::default();
+    formats.add("own", Template::parse(model::TEMPLATE).unwrap()).unwrap();
+    let topic = TopicOptions { tail_records: 5, ..TopicOptions::default() };
+    Options { topic, formats: formats.into(), ..Options::default() }
 }
 
 fn check_everything(directory: &Directory, model: &Model, seed: u64) {
