@@ -23,7 +23,7 @@ pub const MEMORY: usize = 1 << 20;
 pub type Target = (&'static str, fn(&[u8]), usize);
 
 /// All targets, each also a program in `fuzz_targets/`.
-pub const TARGETS: [Target; 22] = [
+pub const TARGETS: [Target; 23] = [
     ("batch", targets::batch::check, 512),
     ("message_set", targets::message_set::check, 512),
     ("gzip", targets::compressed::gzip, 512),
@@ -45,5 +45,6 @@ pub const TARGETS: [Target; 22] = [
     ("paths", targets::grammars::paths, 64),
     ("config_yaml", targets::config::yaml, 256),
     ("config_words", targets::config::words, 64),
+    ("template", targets::template::check, 128),
     ("directory", targets::directory::check, 8192),
 ];

@@ -477,15 +477,17 @@ fn mount_examples() -> String {
 Options for -o and, in YAML, for --config (defaults first or in brackets):
 {}  config=FILE, log_file=FILE  for /etc/fstab, like --config and --log-file
 
-SIZE is 64MiB, 2G or bytes, TIME is 10s or 500ms, F:F.. is txt:jsonl, ZONE is Europe/Berlin. A comma in a
-value is `\\,`. The options before measure_wait can be set for some topics alone, in the file:
+SIZE is 64MiB, 2G or bytes, TIME is 10s or 500ms, F:F.. is txt:jsonl, ZONE is Europe/Berlin.
+A comma in a value is `\\,`.
+
+A file can have options of some topics alone (those above that stand before measure_wait):
 
   topics:
     'audit-*':
       isolation: read_committed
       timezone: Europe/Berlin
 
-There too, formats of your own, as format strings of kcat: `log.csv`, `by-offset/12.csv` and so on are files then.
+and formats of your own, as format strings of kcat, for `log.csv`, `by-offset/12.csv` and so on:
 
   formats:
     csv: '%o,%{{T:iso}},%k,%s\\n'

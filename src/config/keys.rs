@@ -207,7 +207,7 @@ impl<T> Key<T> {
         let shown = self.kind.show(defaults).filter(|_| !self.kind.shows_its_default());
         let default = shown.map(|default| format!(" ({default})")).unwrap_or_default();
         let gap =
-            if left.len() > 26 { format!("\n{:28}", "") } else { format!("{:1$}", "", 26 - left.len()) };
+            if left.len() > 25 { format!("\n{:28}", "") } else { format!("{:1$}", "", 26 - left.len()) };
         let _ = writeln!(text, "  {left}{gap}{}{default}", self.about);
     }
 }

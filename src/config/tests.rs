@@ -355,6 +355,10 @@ fn every_documented_configuration_is_read_and_changes_something() {
         seen += 1;
     }
     assert!(seen >= 4);
+    let text = include_str!("../../docs/config.md");
+    let (_, example) = text.split_once("```yaml\n").unwrap();
+    let (example, _) = example.split_once("```").unwrap();
+    assert_eq!(read(example).unwrap().options.topics.len(), 3);
 }
 
 #[test]

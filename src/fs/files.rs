@@ -23,7 +23,8 @@ This is a Kafka data directory, shown as files by topicfs. Nothing here can be c
     problems            damage met so far; empty when there is none. topicfs verify SOURCE reads everything
     suspect.jsonl       by name only: records that are left out elsewhere, since they are not to be trusted
 
-Every rendered file takes the extensions .txt, .jsonl, .tsv, .log, .dump, also where it isn't listed.
+Every rendered file takes the extensions .txt, .jsonl, .tsv, .log, .dump, and those of `formats:` in the configuration, also
+where it isn't listed.
 .topicfs/ has the version, the configuration in force, and the problems of the data directories and of partitions looked
 at; by name only: manifest, manifest.json and manifest.sha256, which read the whole source to say what its files are.
 ";

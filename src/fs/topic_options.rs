@@ -93,7 +93,9 @@ impl TopicPattern {
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let glob = GlobBuilder::new(text).literal_separator(true).backslash_escape(true).build();
-        glob.map(|glob| Self(glob.compile_matcher())).map_err(|error| error.kind().to_string())
+        // What it quotes may be anything.
+        let message = |error: globset::Error| error.kind().to_string().replace(char::is_control, " ");
+        glob.map(|glob| Self(glob.compile_matcher())).map_err(message)
     }
 
     /// The pattern as it was written.
@@ -199,5 +201,6 @@ mod tests {
             assert_eq!(TopicPattern::parse(pattern).unwrap().matches(topic), expected, "{pattern} {topic}");
         }
         assert!(TopicPattern::parse("a[").is_err());
+        assert_eq!(TopicPattern::parse("[b-\n]"), Err("invalid range; 'b' > ' '".to_owned()));
     }
 }

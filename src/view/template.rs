@@ -199,10 +199,10 @@ fn field(text: &str) -> Result<(Token, &str), TemplateError> {
             let (name, after) = chars.as_str().split_once('}').ok_or(TemplateError::CutField)?;
             return match name {
                 "T:iso" => Ok((Token::Iso, after)),
-                _ => Err(TemplateError::UnknownField(format!("{{{name}}}"))),
+                _ => Err(TemplateError::UnknownField(format!("{{{}}}", name.escape_debug()))),
             };
         }
-        other => return Err(TemplateError::UnknownField(other.to_string())),
+        other => return Err(TemplateError::UnknownField(other.escape_debug().to_string())),
     };
     Ok((token, chars.as_str()))
 }
@@ -418,6 +418,8 @@ mod tests {
             ("% s", field(" ")),
             ("%ä", field("ä")),
             ("%-5s", field("-")),
+            ("%\n", field("\\n")),
+            ("%{\r}", field("{\\r}")),
             ("%{T:iso", CutField),
             ("%{T}", field("{T}")),
             ("%{T:iso8601}", field("{T:iso8601}")),

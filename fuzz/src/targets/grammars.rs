@@ -11,6 +11,7 @@ use topicfs::fs::handles::Content;
 use topicfs::fs::names::{ByOffset, Place, RangeEnd, RecordForm};
 use topicfs::fs::options::Options;
 use topicfs::fs::{Fs, Node};
+use topicfs::view::format::Formats;
 use topicfs::view::selection::Effort;
 
 use crate::archive::Archive;
@@ -38,14 +39,15 @@ pub fn disk_names(data: &[u8]) {
 /// The grammar of `by-offset/`: a name's meaning, written as the shortest name, means the same.
 pub fn by_offset(data: &[u8]) {
     let Ok(name) = std::str::from_utf8(data) else { return };
-    let Some(meaning) = ByOffset::parse(name) else { return };
+    let formats = Formats::default();
+    let Some(meaning) = ByOffset::parse(name, &formats) else { return };
     assert!(name.is_ascii() && !name.contains('/'));
-    let written = shortest(&meaning);
+    let written = shortest(&meaning, &formats);
     assert!(written.len() <= name.len(), "{name:?} is written as {written:?}");
-    assert_eq!(ByOffset::parse(&written), Some(meaning), "{name:?} is written as {written:?}");
+    assert_eq!(ByOffset::parse(&written, &formats), Some(meaning), "{name:?} is written as {written:?}");
 }
 
-fn shortest(meaning: &ByOffset) -> String {
+fn shortest(meaning: &ByOffset, formats: &Formats) -> String {
     let place = |place: &Place| match place {
         Place::At(offset) => offset.to_string(),
         Place::FromEnd(count) => format!("-{count}"),
@@ -56,7 +58,7 @@ fn shortest(meaning: &ByOffset) -> String {
                 RecordForm::Value => return place(at),
                 RecordForm::Key => "key",
                 RecordForm::Json => "json",
-                RecordForm::Rendered(format) => format.extension(),
+                RecordForm::Rendered(format) => formats.extension(*format),
             };
             format!("{}.{extension}", place(at))
         }
@@ -69,7 +71,7 @@ fn shortest(meaning: &ByOffset) -> String {
                 RangeEnd::Open => {}
             }
             if let Some(format) = format {
-                write!(name, ".{}", format.extension()).expect("a string takes it");
+                write!(name, ".{}", formats.extension(*format)).expect("a string takes it");
             }
             name
         }
