@@ -19,7 +19,7 @@ use common::{fixtures, mounted, shown};
 use topicfs::format::index::{OffsetIndex, TimeIndex};
 use topicfs::format::names::{FileState, FileType, Kind, PartitionDir, SegmentFile};
 use topicfs::format::{checkpoint, snapshot};
-use topicfs::fs::options::{From, Options as FsOptions};
+use topicfs::fs::options::From;
 use topicfs::fs::topic_options::TopicOptions;
 use topicfs::log::salvage::report::PartitionReport;
 use topicfs::log::salvage::{LeaderEpochs, Options};

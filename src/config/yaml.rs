@@ -87,9 +87,11 @@ impl<'de> Visitor<'de> for File<'_> {
             match entry {
                 Entry::Option(key) => map.next_value_seed(Setting { key, config: &mut *self.config })?,
                 Entry::Topics => {
-                    map.next_value_seed(topics::Section { options: &mut self.config.options })?
+                    map.next_value_seed(topics::Section { options: &mut self.config.options })?;
                 }
-                Entry::Formats => map.next_value::<IgnoredAny>().map(|_| ())?,
+                Entry::Formats => {
+                    map.next_value::<IgnoredAny>()?;
+                }
             }
         }
         Ok(())

@@ -21,7 +21,7 @@ use crate::view::format::Format;
 
 /// The most that the batches of a block weigh together. Payload bytes, [`RECORD_WEIGHT`] for each record and [`BATCH_WEIGHT`]
 /// for each batch: that keeps a block's output below 256 KiB in every format, unless most of its characters need JSON
-/// escapes. Batches without visible records weigh what their bytes are, as some formats show them too.
+/// escapes, or a user's template has long texts or a field several times. Batches without visible records weigh what their bytes are, as some formats show them too.
 pub const BLOCK_WEIGHT: u64 = 144 * 1024;
 /// What a record weighs besides its payload.
 pub const RECORD_WEIGHT: u64 = 96;
