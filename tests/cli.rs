@@ -61,6 +61,7 @@ fn a_configuration_is_checked_and_its_patterns_are_told() {
     let (file, data) = (directory.path().join("c.yaml"), directory.path().join("data"));
     for topic in ["a-0", "a-1", "a.b-0", "orders-7"] {
         fs::create_dir_all(data.join(topic)).unwrap();
+        fs::write(data.join(topic).join("00000000000000000000.log"), "").unwrap();
     }
     let check = |yaml: &str, with_source: bool| {
         fs::write(&file, yaml).unwrap();

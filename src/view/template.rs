@@ -18,8 +18,9 @@
 //! | `\65` `\012` `\0x41` | a byte in decimal, octal, hexadecimal, as C reads numbers |
 //! | `\` and any other character | that character; a backslash before a field or at the end is itself |
 //!
-//! Each template that is accepted gives the bytes that kcat 1.7 gives, with two exceptions: kcat ends a text and a header's value at a NUL
-//! byte, here they go on. What kcat takes for something that nobody can mean (`\xff` is `ff` to it, `\300` another byte) is an error.
+//! Each template that is accepted gives the bytes that kcat 1.7 gives, with three exceptions: kcat ends a text and a header's value at a NUL
+//! byte, here they go on, and it prints 0 as the time of messages of magic 0, which have none. What kcat takes for something that
+//! nobody can mean (`\xff` is `ff` to it, `\300` another byte) is an error.
 
 use crate::format::record::Record;
 use crate::view::format::Renderer;
