@@ -68,6 +68,30 @@ impl fmt::Display for Timestamp {
     }
 }
 
+/// A span of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Period {
+    /// The first millisecond in it.
+    pub from: Timestamp,
+    /// The first one behind it.
+    pub to: Timestamp,
+}
+
+impl Period {
+    /// All of time.
+    pub const ALL: Self = Self { from: Timestamp(i64::MIN), to: Timestamp(i64::MAX) };
+
+    /// Whether a record with this timestamp lies in it; one without a time lies in none.
+    pub fn contains(self, timestamp: Timestamp) -> bool {
+        !timestamp.is_none() && self.from <= timestamp && timestamp < self.to
+    }
+
+    /// Whether it has something of the times from `smallest` to `largest`, both inclusive.
+    pub fn touches(self, smallest: Timestamp, largest: Timestamp) -> bool {
+        smallest < self.to && self.from <= largest
+    }
+}
+
 /// The number of a leader's term; batches carry it since magic 2 (KIP-101).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaderEpoch(pub i32);

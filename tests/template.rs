@@ -257,6 +257,9 @@ fn a_format_works_wherever_a_file_of_records_is() {
         "by-offset/last-10..+3",
         "by-segment/00000000000000000000",
         "by-offset/0..50/00000000000000000025",
+        "by-time/2023",
+        "by-time/2023-11-14/22",
+        "by-time/2023-11-14T22/1",
     ] {
         for partition in ["odd/0", "odd/0@committed"] {
             let (path, jsonl) = (format!("{partition}/{stem}.csv"), format!("{partition}/{stem}.jsonl"));
@@ -386,6 +389,9 @@ fn times_are_in_the_timezone_of_the_topic() {
     assert_eq!(text("odd/0/by-offset/1.iso"), "2023-11-15T03:58:20.001+05:45\n");
     assert_eq!(text("odd/0/by-offset/10.iso"), "-1\n");
     assert_eq!(text("old-1/0/by-offset/1.iso"), "2017-07-14T02:40:00.001Z\n");
+    // The day is that of the calendar there.
+    assert!(text("odd/0/by-time/2023-11-15T03.iso").starts_with("2023-11-15T03:58:20.000+05:45\n"));
+    assert_eq!(text("odd/0/by-time/2023-11-14T22.iso"), "");
     assert!(text("odd/0/by-offset/1.json").contains(r#""timestamp_iso": "2023-11-15T03:58:20.001+05:45""#));
 }
 

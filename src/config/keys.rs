@@ -88,7 +88,7 @@ pub(super) const TOPIC_KEYS: &[Key<TopicChoices>] = &[
     },
     Key {
         name: "timezone",
-        about: "of times that are for people, as in .json",
+        about: "of names in by-time/, and of times for people, as in .json",
         kind: of_topic!(Zone, timezone),
     },
 ];

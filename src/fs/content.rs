@@ -58,6 +58,7 @@ impl Fs {
                 Content::Selection(selection, self.pin(key, records)?)
             }
             Node::Of(key, Item::Dump(dump)) => Content::Dump(self.dump(key, dump)?),
+            Node::Of(key, Item::Timed(_)) => Content::Filtered(self.filtered(key, node)?),
             Node::Of(key, Item::Suspects) => Content::Suspects(self.view(key)?),
             Node::Of(_, Item::Record(..)) => Content::Bytes(self.record_content(node)?.bytes.clone()),
             Node::Of(key, Item::SourceFile(name, id)) => {
@@ -99,6 +100,7 @@ impl Fs {
     ) -> Result<(), FsError> {
         match content {
             Content::Selection(selection, _) => selection.read(at, len, out)?,
+            Content::Filtered(filtered) => filtered.read(at, len, out)?,
             Content::Dump(dump) => dump.read(at, len, out)?,
             Content::Suspects(view) => {
                 if let Some(suspects) = view.suspects(Effort::All)? {
@@ -163,6 +165,9 @@ impl Fs {
             Node::Readme => files::README.as_bytes().to_vec(),
             Node::ControlFile(file) => files::control_file(self, *file),
             Node::Of(_, Item::ByOffsetReadme) => files::BY_OFFSET_README.as_bytes().to_vec(),
+            Node::Of(_, Item::ByTimeReadme) => files::BY_TIME_README.as_bytes().to_vec(),
+            Node::Of(_, Item::OffsetsReadme) => files::OFFSETS_README.as_bytes().to_vec(),
+            Node::Of(key, Item::Number(number)) => self.number_file(key, *number)?,
             Node::Of(key, Item::Info { json }) => info::render(&*self.view(key)?, key.committed, *json)?,
             Node::Of(key, Item::Problems) => files::partition_problems(&*self.view(key)?),
             _ => return Err(FsError::IsADirectory),

@@ -11,14 +11,13 @@ pub enum FsError {
     /// There is nothing of that name.
     #[error("no such file or directory")]
     NotFound,
-    /// The name is none by the grammar of `by-offset`.
-    #[error(
-        "{name:?} is no name here: use an offset (12345), last-N or a range (A..B, A.., ..B, A..+N), alone or with \
-         .txt, .jsonl, .tsv, .log, .dump or a format of yours; one record also with .key or .json"
-    )]
+    /// The name is none by the grammar of its directory.
+    #[error("{name:?} is no name here: use {grammar}")]
     BadName {
         /// The name.
         name: String,
+        /// What would be one.
+        grammar: &'static str,
     },
     /// A file was used as a directory.
     #[error("not a directory")]
@@ -48,6 +47,16 @@ pub enum FsError {
     },
 }
 
+/// What names there are in `by-offset`.
+pub const BY_OFFSET: &str = "an offset (12345), last-N, A~N, A+N or a range (A..B, A.., ..B, A..+N), alone or with .txt, .jsonl, \
+                             .tsv, .log, .dump or a format of yours; one record also with .key or .json";
+/// What names there are in `by-time`.
+pub const BY_TIME: &str = "a date or time (2026-11-29, 2026-11-29T10:05), 10 or 13 digits, or a range of these or of last-15m \
+                           (A..B, A.., ..B, A..+90s), alone or with .txt, .jsonl, .tsv, .log, .dump or a format of yours";
+/// What names there are in `offsets`.
+pub const OFFSETS: &str = "earliest, latest, high-watermark, last-stable, max-timestamp, epoch-N, a time (2026-11-29T10:05, last-15m, \
+                           10 or 13 digits), last-N, A~N or A+N";
+
 impl From<LogError> for FsError {
     fn from(error: LogError) -> Self {
         Self::View(ViewError::Log(error))
@@ -55,6 +64,11 @@ impl From<LogError> for FsError {
 }
 
 impl FsError {
+    /// A name that isn't one by a grammar.
+    pub fn bad_name(name: &str, grammar: &'static str) -> Self {
+        Self::BadName { name: name.to_owned(), grammar }
+    }
+
     /// The errno that a caller of the system call gets.
     pub fn errno(&self) -> i32 {
         match self {

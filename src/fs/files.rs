@@ -16,6 +16,8 @@ This is a Kafka data directory, shown as files by topicfs. Nothing here can be c
     tail  tail.jsonl    the last tail_records, up to twice as many; grows while it is open:  tail -f tail.jsonl
     by-offset/12345     the exact value of one record;  12345.json  everything about it
     by-offset/A..B.jsonl  a range;  last-10...jsonl  the last ten;  ls by-offset, README.txt there
+    by-time/2026-11-29/   the records of a day;  by-time/last-15m...jsonl  of the last quarter of an hour;  README.txt there
+    offsets/latest      one number a file;  offsets/2026-11-29T10:00  the first offset at or after a time
     by-segment/         one file of records for each segment
     segments/           the source files, byte for byte
     dump/               the same names, as text in the words of kafka-dump-log
@@ -37,13 +39,52 @@ Names here are made when you open them; a listing would have one for every recor
   12345.key             its key
   12345.txt .jsonl .tsv rendered;  .json  everything about record and batch;  .log  its batch as a segment
   last-1                the last record;  last-7  the seventh from the end (also -1, -7)
+  12345~7   12345+7     the seventh record before, after offset 12345: records that exist
   100..200.jsonl        records 100 to 199 in one file, in any of the formats
   100...txt             from 100 to the end (the range is 100.. and then .txt)
   ..200.tsv             from the start
   last-10...jsonl       the last ten
   100..+50.jsonl        fifty records from 100 on
+  12345~3..+7.jsonl     what stood around 12345
   100..200.log          the batches that hold them, byte for byte: a valid segment;  .dump  as text
   100..200/             a directory with one file for each record
+";
+
+/// `by-time/README.txt`.
+pub const BY_TIME_README: &str = "\
+The days listed here may have records; all other names are made when you open them.
+
+  2026-11-29/           a day: a directory of its hours, 10.txt, 10.jsonl ...
+  2026-11-29.jsonl      all of it in one file, in any of the formats;  2026-11.jsonl  a month;  2026.jsonl  a year
+  2026-11-29T10.txt     an hour;  2026-11-29T10:05  a minute;  2026-11-29T10:05:07  a second
+  2026-11-29T10Z  2026-11-29T10+02:00    with an offset from UTC; otherwise in the configured timezone (UTC)
+  1795391861.txt        a second since 1970 (10 digits);  1795391861357  a millisecond (13)
+  2026-11-29T10..2026-11-29T11:30.jsonl  a range; the end is exclusive
+  2026-11-29T10...txt   from then on (the range is 2026-11-29T10.. and then .txt);  ..2026-11-29.txt  up to then
+  2026-11-29T10..+90s.jsonl              so long from then on: w d h m s ms, as in 1h30m
+  last-15m...jsonl      the last quarter of an hour;  last-1h..last-30m.txt
+  2026-11-29T10/        a directory with one file for each record
+
+Every record whose own timestamp lies in the period is there, in the order of offsets, also when timestamps are out of order. An end that is
+open or relative is fixed when the name is looked up.
+";
+
+/// `offsets/README.txt`.
+pub const OFFSETS_README: &str = "\
+Each file is one offset, a decimal number, as a broker answers a consumer.
+
+  earliest              the log start offset
+  latest                the offset of the next record; under @committed, that of the first undecided transaction
+  high-watermark        replicated below, as the broker wrote it last
+  last-stable           all transactions below are decided
+  max-timestamp         the first record with the largest timestamp
+  epoch-7               where leader epoch 7 ended, or the last one before it
+  2026-11-29T10:05  last-15m  1795391861  1795391861357
+                        the first record at or after a time (10 digits are seconds, 13 milliseconds)
+  12345~7  12345+7  last-7
+                        the seventh record before, after, from the end
+
+No such file where there is no such record. As for a broker, transaction markers and records of aborted transactions have times, too.
 ";
 
 /// The content of a file in `.topicfs`.

@@ -9,6 +9,7 @@ use crate::fs::error::FsError;
 use crate::fs::manifest::ManifestText;
 use crate::fs::node::Node;
 use crate::view::dump::file::DumpFile;
+use crate::view::filtered::Filtered;
 use crate::view::partition_view::PartitionView;
 use crate::view::selection::Selection;
 
@@ -17,6 +18,8 @@ use crate::view::selection::Selection;
 pub enum Content {
     /// Rendered records; the source file is kept readable where that is promised.
     Selection(Arc<Selection>, Option<Arc<File>>),
+    /// Rendered records that pass a filter.
+    Filtered(Arc<Filtered>),
     /// A dump.
     Dump(Arc<DumpFile>),
     /// Records of a partition that are not to be trusted.

@@ -11,11 +11,10 @@ use crate::fs::node::{ControlFile, Item, Node, PartitionKey, ROOT_INO, Records, 
 use crate::fs::options::Listing;
 use crate::log::partition::{Origin, Partition};
 use crate::units::Offset;
-use crate::view::format::Format;
 use crate::view::run::Goal;
 
 /// The most names in the directory of a range; a longer range lists parts of itself instead.
-const MAX_NAMES: i64 = 10_000;
+pub(super) const MAX_NAMES: i64 = 10_000;
 
 impl Fs {
     /// The entries of a directory with inode number `ino`, `.` and `..` first.
@@ -56,6 +55,9 @@ impl Fs {
             Node::Partition(key) => self.partition_names(key),
             Node::Of(key, Item::ByOffset) => self.by_offset_names(key),
             Node::Of(key, Item::Range(start, end)) => self.range_names(key, *start, *end),
+            Node::Of(key, Item::ByTime) => self.by_time_names(key),
+            Node::Of(key, Item::Times(times)) => self.times_names(key, times),
+            Node::Of(key, Item::Offsets) => self.offsets_names(key),
             Node::Of(key, Item::BySegment) => self.by_segment_names(key),
             Node::Of(key, Item::Segments) => self.segment_names(key),
             Node::Of(key, Item::DumpDir) => self.dump_names(key),
@@ -79,6 +81,8 @@ impl Fs {
         let of = |item| Node::Of(key.clone(), item);
         let mut names: Vec<(OsString, Node)> = vec![
             ("by-offset".into(), of(Item::ByOffset)),
+            ("by-time".into(), of(Item::ByTime)),
+            ("offsets".into(), of(Item::Offsets)),
             ("by-segment".into(), of(Item::BySegment)),
             ("segments".into(), of(Item::Segments)),
             ("dump".into(), of(Item::DumpDir)),
@@ -133,8 +137,8 @@ impl Fs {
                 if segment.lower >= end {
                     break;
                 }
-                let run = view.run_near(env, segment, Format::Text, start)?;
-                run.extend(env, Format::Text, Goal::Offset(end))?;
+                let run = view.run_near(env, segment, None, start)?;
+                run.extend(env, None, Goal::Offset(end))?;
                 for block in run.blocks().iter().filter(|block| block.last() >= start && block.base() < end) {
                     run.for_each_record(env, block, |record, _| {
                         if record.offset >= start && record.offset < end {
@@ -187,23 +191,30 @@ impl Fs {
     }
 }
 
-/// The directories that a range is listed as when it is too long for names of records: aligned, at most 10,000.
+/// The directories that a range is listed as when it is too long for names of records.
 fn parts_of_range(key: &PartitionKey, start: Offset, end: Offset) -> Vec<(OsString, Node)> {
+    let node = |(first, last)| Node::Of(key.clone(), Item::Range(first, last));
+    parts(start, end).map(|part| (name_of_part(part).into(), node(part))).collect()
+}
+
+/// The name of a part.
+pub(super) fn name_of_part((first, last): (Offset, Offset)) -> String {
+    format!("{}..{}", names::padded(first), names::padded(last))
+}
+
+/// The parts of a long range: aligned, at most 10,000.
+pub(super) fn parts(start: Offset, end: Offset) -> impl Iterator<Item = (Offset, Offset)> {
     let length = end.0.saturating_sub(start.0);
     let mut width = MAX_NAMES;
     while length / width >= MAX_NAMES {
         width = width.saturating_mul(10);
     }
-    let mut parts = Vec::new();
     let mut from = start.0;
-    while from < end.0 {
-        let next = (from / width).saturating_add(1).saturating_mul(width).min(end.0);
-        let (first, last) = (Offset(from), Offset(next));
-        let name = format!("{}..{}", names::padded(first), names::padded(last));
-        parts.push((name.into(), Node::Of(key.clone(), Item::Range(first, last))));
-        from = next;
-    }
-    parts
+    std::iter::from_fn(move || {
+        let first = Some(from).filter(|first| *first < end.0)?;
+        from = (first / width).saturating_add(1).saturating_mul(width).min(end.0);
+        Some((Offset(first), Offset(from)))
+    })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::fs::error::FsError;
+use crate::fs::error::{BY_OFFSET, FsError};
 use crate::fs::mounted::Fs;
 use crate::fs::names::{self, ByOffset, Place, RangeEnd, RecordForm};
 use crate::fs::node::{ControlFile, Item, Node, PartitionKey, Records, RecordsKind};
@@ -37,6 +37,9 @@ impl Fs {
             Node::Partition(key) => self.partition_child(key, text?),
             Node::Of(key, Item::ByOffset) => self.by_offset_child(key, text?, None),
             Node::Of(key, Item::Range(start, end)) => self.by_offset_child(key, text?, Some((*start, *end))),
+            Node::Of(key, Item::ByTime) => self.by_time_child(key, text?),
+            Node::Of(key, Item::Times(times)) => self.times_child(key, times, text?),
+            Node::Of(key, Item::Offsets) => self.offsets_child(key, text?),
             Node::Of(key, Item::BySegment) => self.by_segment_child(key, text?),
             Node::Of(key, Item::Segments) => self.segments_child(key, name),
             Node::Of(key, Item::DumpDir) => self.dump_child(key, text?),
@@ -70,6 +73,8 @@ impl Fs {
     fn partition_child(&self, key: &PartitionKey, name: &str) -> Result<Node, FsError> {
         let item = match name {
             "by-offset" => Item::ByOffset,
+            "by-time" => Item::ByTime,
+            "offsets" => Item::Offsets,
             "by-segment" => Item::BySegment,
             "segments" => Item::Segments,
             "dump" => Item::DumpDir,
@@ -113,7 +118,7 @@ impl Fs {
         }
         let view = self.view(key)?;
         let parsed = ByOffset::parse(name, self.formats());
-        let item = match parsed.ok_or_else(|| FsError::BadName { name: name.to_owned() })? {
+        let item = match parsed.ok_or_else(|| FsError::bad_name(name, BY_OFFSET))? {
             ByOffset::Record(place, form) => self.record(key, &view, place, form)?,
             ByOffset::Range { from, to, format } => range(key, &view, from, to, format)?,
         };
@@ -136,10 +141,7 @@ impl Fs {
         place: Place,
         form: RecordForm,
     ) -> Result<Item, FsError> {
-        let offset = match place {
-            Place::At(offset) => offset,
-            Place::FromEnd(count) => view.nth_from_end(key.committed, count)?.ok_or(FsError::NotFound)?,
-        };
+        let offset = offset_of(key, view, place)?.ok_or(FsError::NotFound)?;
         let item = Item::Record(offset, form);
         self.record_content(&Node::Of(key.clone(), item.clone()))?;
         Ok(item)
@@ -194,6 +196,20 @@ pub(crate) fn belongs(origin: &Origin, name: &OsStr) -> bool {
     file.file_name().is_some_and(|own| stem(own) == stem(name))
 }
 
+/// The offset of a place; `None` where fewer records are before or after it.
+pub(super) fn offset_of(
+    key: &PartitionKey,
+    view: &PartitionView,
+    place: Place,
+) -> Result<Option<Offset>, FsError> {
+    Ok(match place {
+        Place::At(offset) => Some(offset),
+        Place::FromEnd(count) => view.nth_from_end(key.committed, count)?,
+        Place::Before(offset, count) => view.nth_before(key.committed, offset, count)?,
+        Place::After(offset, count) => view.nth_at(key.committed, offset.next(), count.saturating_sub(1))?,
+    })
+}
+
 fn range(
     key: &PartitionKey,
     view: &PartitionView,
@@ -203,16 +219,14 @@ fn range(
 ) -> Result<Item, FsError> {
     let (log_start, log_end) = (view.start()?, view.end(key.committed)?);
     let resolve = |place: Place| -> Result<Offset, FsError> {
-        Ok(match place {
-            Place::At(offset) => offset.max(log_start),
-            Place::FromEnd(count) => view.nth_from_end(key.committed, count)?.unwrap_or(log_start),
-        })
+        let beyond = if matches!(place, Place::After(..)) { log_end } else { log_start };
+        Ok(offset_of(key, view, place)?.unwrap_or(beyond).max(log_start))
     };
     let start = from.map_or(Ok(log_start), &resolve)?;
     let end = match to {
         RangeEnd::Open => log_end,
         RangeEnd::Before(place) => resolve(place)?.min(log_end),
-        RangeEnd::Count(count) => view.end_of_count(key.committed, start, count)?,
+        RangeEnd::Count(count) => view.nth_at(key.committed, start, count)?.unwrap_or(log_end),
     };
     let end = end.max(start);
     Ok(match format {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::view::dump::file::DumpFile;
+use crate::view::filtered::Filtered;
 use crate::view::partition_view::{PartitionView, ViewError};
 use crate::view::selection::{Effort, Selection};
 
@@ -20,6 +21,8 @@ const THREADS: usize = 2;
 pub enum Measurable {
     /// Rendered records.
     Selection(Arc<Selection>),
+    /// Rendered records that pass a filter.
+    Filtered(Arc<Filtered>),
     /// A dump.
     Dump(Arc<DumpFile>),
     /// Records of a partition that are not to be trusted.
@@ -33,8 +36,9 @@ impl Measurable {
             (Self::Selection(selection), Direction::Forward) => {
                 selection.size(Effort::Background).map(|_| ())
             }
-            // A dump is one file, and has one end to begin at.
-            (Self::Dump(_) | Self::Suspects(_), Direction::Backward) => Ok(()),
+            // These are found from their start on.
+            (Self::Filtered(_) | Self::Dump(_) | Self::Suspects(_), Direction::Backward) => Ok(()),
+            (Self::Filtered(filtered), Direction::Forward) => filtered.size(Effort::Background).map(|_| ()),
             (Self::Suspects(view), Direction::Forward) => view.suspects(Effort::Background).map(|_| ()),
             (Self::Dump(dump), Direction::Forward) => Ok(dump.size(Effort::Background).map(|_| ())?),
         }

@@ -3,12 +3,13 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`names`] | the grammar of names, in one table |
+//! | [`names`], [`time_names`] | the grammar of names, in tables |
 //! | [`node`] | what a name stands for, and its inode number |
 //! | [`inodes`] | the nodes that the kernel knows |
 //! | [`lookup`], [`listing`] | from a directory and a name to a node; what directories list |
 //! | [`mounted`] | the file system: what FUSE asks, answered |
 //! | [`content`], [`files`], [`manifest`], `dumps` | what files contain |
+//! | `by_time`, `offsets` | the directories of these names |
 //! | [`attributes`] | type, size, times and access of a node |
 //! | [`handles`] | open files and directories |
 //! | [`measuring`] | sizes that take long, found in the background |
@@ -17,6 +18,7 @@
 //! | [`error`] | errors and their errno |
 
 pub mod attributes;
+mod by_time;
 pub mod content;
 mod dumps;
 pub mod error;
@@ -30,8 +32,10 @@ pub mod measuring;
 pub mod mounted;
 pub mod names;
 pub mod node;
+mod offsets;
 pub mod options;
 pub mod tails;
+pub mod time_names;
 pub mod topic_options;
 pub mod walk;
 

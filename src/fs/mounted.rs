@@ -26,13 +26,16 @@ use crate::log::partition::Origin;
 use crate::log::sidecar::Sidecars;
 use crate::log::source::Source;
 use crate::view::dump::file::DumpFile;
-use crate::view::format::Formats;
+use crate::view::filtered::{Filter, Filtered};
+use crate::view::format::{Format, Formats};
 use crate::view::partition_view::{CHEAP_BYTES, PartitionView};
 use crate::view::selection::{Effort, Selection};
 use crate::view::shared::Shared;
 
 /// Selections kept while nobody has them open.
 const KEPT_SELECTIONS: usize = 1024;
+/// Files of records that pass a filter kept while nobody has them open.
+const KEPT_FILTERED: usize = 256;
 /// Dumps kept while nobody has them open.
 const KEPT_DUMPS: usize = 256;
 /// Descriptors of dumped logs kept open at most.
@@ -58,6 +61,7 @@ pub struct Fs {
     tails: Tails,
     measuring: Measuring,
     selections: Mutex<LruCache<Node, Arc<Selection>>>,
+    filtered: Mutex<LruCache<Node, Arc<Filtered>>>,
     dumps: Mutex<LruCache<Node, Arc<DumpFile>>>,
     dump_pool: Arc<FilePool>,
     records: Mutex<LruCache<Node, Arc<RecordContent>>>,
@@ -100,6 +104,7 @@ impl Fs {
             tails: Tails::default(),
             measuring: Measuring::default(),
             selections: Mutex::new(LruCache::new(kept(KEPT_SELECTIONS))),
+            filtered: Mutex::new(LruCache::new(kept(KEPT_FILTERED))),
             dumps: Mutex::new(LruCache::new(kept(KEPT_DUMPS))),
             dump_pool: Arc::new(FilePool::new(kept(KEPT_DUMP_FILES))),
             records: Mutex::new(LruCache::new(kept(KEPT_RECORDS))),
@@ -216,11 +221,22 @@ impl Fs {
         }
         let measurable = match &*node {
             Node::Of(key, Item::Records(records)) => Measurable::Selection(self.selection(key, records)?),
+            Node::Of(key, Item::Timed(_)) => Measurable::Filtered(self.filtered(key, &node)?),
             Node::Of(key, Item::Dump(dump)) => Measurable::Dump(self.dump(key, dump)?),
             Node::Of(key, Item::Suspects) => Measurable::Suspects(self.view(key)?),
-            _ => return Ok(Stat::Known(attributes)),
+            _ => return Ok(Stat::Known(self.attributes_of_open(attributes))),
         };
         Ok(Stat::Measuring(attributes, self.measuring.begin(ino, measurable)))
+    }
+
+    /// What was too dear to know before an open file was opened, and is known since.
+    fn attributes_of_open(&self, attributes: Attributes) -> Attributes {
+        match self.handles.content_of(attributes.ino) {
+            Some(Content::Bytes(bytes)) => {
+                Attributes { size: bytes.len() as u64, is_sized: true, ..attributes }
+            }
+            _ => attributes,
+        }
     }
 
     /// The attributes of an open file whose name is gone, and whose bytes are promised to those who hold it.
@@ -283,6 +299,16 @@ impl Fs {
                 attributes.size = meta.len();
                 attributes.mtime = meta.modified().unwrap_or(self.started);
             }
+            Node::Of(key, Item::Timed(timed)) => {
+                let size = self.filtered(key, node)?.size(effort)?;
+                attributes.size = size.unwrap_or(0);
+                attributes.is_sized = size.is_some();
+                attributes.is_final = attributes.is_sized;
+                attributes.mtime = self.timed_time(key, timed)?;
+            }
+            Node::Of(key, Item::Number(number)) if !self.is_cheap(key, *number, effort)? => {
+                attributes.is_sized = false;
+            }
             Node::ControlFile(ControlFile::Manifest(_)) => attributes.is_sized = false,
             Node::Of(key, Item::Suspects) => {
                 let found = self.view(key)?.suspects(effort)?;
@@ -302,7 +328,7 @@ impl Fs {
     }
 
     /// When the last of a file's records was written: the time of its last segment.
-    fn records_time(&self, key: &PartitionKey, records: &Records) -> Result<SystemTime, FsError> {
+    pub(super) fn records_time(&self, key: &PartitionKey, records: &Records) -> Result<SystemTime, FsError> {
         let segments = self.view(key)?.partition.segments()?;
         let end = records.end.unwrap_or(crate::units::Offset(i64::MAX));
         let last = segments.iter().rev().find(|segment| segment.lower < end);
@@ -408,6 +434,28 @@ impl Fs {
         let selection = Arc::new(Selection::new(view, key.committed, format, start, end));
         lock(&self.selections).push(node, selection.clone());
         Ok(selection)
+    }
+
+    /// The records of a file that pass its filter, shared by all that have it open.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] when the partition is gone.
+    pub fn filtered(&self, key: &PartitionKey, node: &Node) -> Result<Arc<Filtered>, FsError> {
+        if let Some(filtered) = lock(&self.filtered).get(node) {
+            return Ok(filtered.clone());
+        }
+        let (format, filter, range) = match node {
+            Node::Of(_, Item::Timed(timed)) => {
+                (timed.format, Filter::Period(timed.period), timed.start..timed.end)
+            }
+            Node::Of(_, Item::Times(times)) => {
+                (Format::Text, Filter::Period(times.period), times.start..times.end)
+            }
+            _ => return Err(FsError::NotFound),
+        };
+        let made = Arc::new(Filtered::new(self.view(key)?, key.committed, format, filter, range));
+        lock(&self.filtered).push(node.clone(), made.clone());
+        Ok(made)
     }
 
     /// Contents of single records that are kept.

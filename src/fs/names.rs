@@ -5,11 +5,13 @@
 //! | `12`, `00000000000000000012` | the value of record 12, its exact bytes |
 //! | `12.key`, `12.txt`, `12.jsonl`, `12.tsv`, `12.json`, `12.log`, `12.dump` | its key; rendered; pretty with all of its batch; its batch, as bytes and as text |
 //! | `last-1`, `-1` | the last record |
+//! | `12~7`, `12+7` | the seventh record before, after offset 12: records that exist |
 //! | `100..200`, `100..`, `..200`, `100..+50` | a directory of the records of a range; the end is exclusive |
 //! | `100..200.jsonl`, `100...txt`, `last-10...tsv`, `..200.log` | the range as one file |
 //!
 //! The last `.ext` is the format if there is a format of that name, of ours or in the configuration; those begin with a letter
-//! and offsets have digits only, so that an end of a range is never taken for one. Ends of ranges may be `last-N` or `-N` too.
+//! and offsets have digits only, so that an end of a range is never taken for one. Ends of ranges may be `last-N`, `-N`, `A~N` or
+//! `A+N` too.
 
 use crate::units::Offset;
 use crate::view::format::{Format, Formats};
@@ -45,6 +47,28 @@ pub enum Place {
     At(Offset),
     /// The N-th record from the end, 1 being the last.
     FromEnd(u64),
+    /// The N-th record before an offset.
+    Before(Offset, u64),
+    /// The N-th record after an offset.
+    After(Offset, u64),
+}
+
+impl Place {
+    /// The meaning of `12345`, `last-7`, `12345~7`, `12345+7`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let offset = |text| i64::try_from(digits(text)?).ok().map(Offset);
+        let count = |text| digits(text).filter(|count| *count > 0);
+        if let Some(text) = text.strip_prefix("last-").or_else(|| text.strip_prefix('-')) {
+            return count(text).map(Self::FromEnd);
+        }
+        if let Some((from, steps)) = text.split_once('~') {
+            return Some(Self::Before(offset(from)?, count(steps)?));
+        }
+        match text.split_once('+') {
+            Some((from, steps)) => Some(Self::After(offset(from)?, count(steps)?)),
+            None => offset(text).map(Self::At),
+        }
+    }
 }
 
 /// Where a range ends.
@@ -88,29 +112,22 @@ impl ByOffset {
                 Some(extension) => RecordForm::of_extension(extension, formats)?,
                 None => RecordForm::Value,
             };
-            return Some(Self::Record(place(stem)?, form));
+            return Some(Self::Record(Place::parse(stem)?, form));
         };
         let format = match extension {
             Some(extension) => Some(formats.of_extension(extension)?),
             None => None,
         };
-        let from = if from.is_empty() { None } else { Some(place(from)?) };
+        let from = if from.is_empty() { None } else { Some(Place::parse(from)?) };
         let to = match (to, to.strip_prefix('+')) {
             ("", _) => RangeEnd::Open,
             (_, Some(count)) => RangeEnd::Count(digits(count)?),
-            (place_text, None) => RangeEnd::Before(place(place_text)?),
+            (place, None) => RangeEnd::Before(Place::parse(place)?),
         };
         if from.is_none() && to == RangeEnd::Open {
             return None;
         }
         Some(Self::Range { from, to, format })
-    }
-}
-
-fn place(text: &str) -> Option<Place> {
-    match text.strip_prefix("last-").or_else(|| text.strip_prefix('-')) {
-        Some(count) => digits(count).filter(|count| *count > 0).map(Place::FromEnd),
-        None => i64::try_from(digits(text)?).ok().map(|offset| Place::At(Offset(offset))),
     }
 }
 
@@ -191,6 +208,14 @@ mod tests {
             ("1..9.csv", range(Some(at(1)), Before(at(9)), Some(csv))),
             ("last-9...csv", range(Some(Place::FromEnd(9)), Open, Some(csv))),
             ("..-3", range(None, Before(Place::FromEnd(3)), None)),
+            ("12345~7", ByOffset::Record(Place::Before(Offset(12345), 7), RecordForm::Value)),
+            ("12345+7.json", ByOffset::Record(Place::After(Offset(12345), 7), RecordForm::Json)),
+            (
+                "12345~3..+7.jsonl",
+                range(Some(Place::Before(Offset(12345), 3)), Count(7), Some(Format::Jsonl)),
+            ),
+            ("5~1..9+2", range(Some(Place::Before(Offset(5), 1)), Before(Place::After(Offset(9), 2)), None)),
+            ("5+1...txt", range(Some(Place::After(Offset(5), 1)), Open, Some(Format::Text))),
         ];
         for (name, meaning) in cases {
             assert_eq!(ByOffset::parse(name, &formats), Some(meaning), "{name}");
@@ -232,6 +257,16 @@ mod tests {
             "..",
             "...txt",
             "1.TXT",
+            "12~",
+            "~7",
+            "12~0",
+            "12+0",
+            "12~7~1",
+            "12+7~1",
+            "12~-1",
+            "last-1~2",
+            "last-1+2",
+            "12++7",
             "１",
         ] {
             assert_eq!(ByOffset::parse(name, &formats()), None, "{name}");

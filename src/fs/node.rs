@@ -9,8 +9,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::fs::names::RecordForm;
+use crate::fs::time_names::Unit;
 use crate::log::files::FileId;
-use crate::units::Offset;
+use crate::units::{LeaderEpoch, Offset, Period, Timestamp};
 use crate::view::dump::entry::Level;
 use crate::view::format::Format;
 use crate::view::manifest::Form;
@@ -97,6 +98,20 @@ pub enum Item {
     ByOffset,
     /// `by-offset/README.txt`.
     ByOffsetReadme,
+    /// `by-time`.
+    ByTime,
+    /// `by-time/README.txt`.
+    ByTimeReadme,
+    /// A directory of a period.
+    Times(Times),
+    /// The records of a period in one file.
+    Timed(Timed),
+    /// `offsets`.
+    Offsets,
+    /// `offsets/README.txt`.
+    OffsetsReadme,
+    /// A file in it.
+    Number(Number),
     /// `by-segment`.
     BySegment,
     /// `segments`.
@@ -122,6 +137,59 @@ pub enum Item {
     DumpDir,
     /// A file in it.
     Dump(DumpOf),
+}
+
+/// A directory of a period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Times {
+    /// The period.
+    pub period: Period,
+    /// What it lists.
+    pub unit: Unit,
+    /// The offset from UTC in seconds that names in it have, where its own name said one.
+    pub utc_offset: Option<i32>,
+    /// The first offset.
+    pub start: Offset,
+    /// The offset after the last, fixed when the name was looked up.
+    pub end: Offset,
+    /// The partition's generation.
+    pub generation: u64,
+}
+
+/// The records of a period in one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Timed {
+    /// The period.
+    pub period: Period,
+    /// The format.
+    pub format: Format,
+    /// The first offset.
+    pub start: Offset,
+    /// The offset after the last, fixed when the name was looked up.
+    pub end: Offset,
+    /// The partition's generation.
+    pub generation: u64,
+}
+
+/// A number in `offsets`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Number {
+    /// `earliest`.
+    Earliest,
+    /// `latest`.
+    Latest,
+    /// `high-watermark`.
+    HighWatermark,
+    /// `last-stable`.
+    LastStable,
+    /// `max-timestamp`.
+    MaxTimestamp,
+    /// `epoch-7`.
+    Epoch(LeaderEpoch),
+    /// The first offset at or after a time.
+    At(Timestamp),
+    /// What `12345~7` and the like were when the name was looked up.
+    Exactly(Offset),
 }
 
 /// The dump of a source file.
@@ -174,7 +242,14 @@ impl Node {
             Self::Of(_, item) => {
                 matches!(
                     item,
-                    Item::ByOffset | Item::BySegment | Item::Segments | Item::DumpDir | Item::Range(..)
+                    Item::ByOffset
+                        | Item::ByTime
+                        | Item::Times(_)
+                        | Item::Offsets
+                        | Item::BySegment
+                        | Item::Segments
+                        | Item::DumpDir
+                        | Item::Range(..)
                 )
             }
         }

@@ -36,6 +36,18 @@ impl Epochs {
         self.entries.get(after.checked_sub(1)?).map(|entry| entry.epoch)
     }
 
+    /// The last epoch up to `epoch` and where it ended, in a log that ends at `log_end`, as a broker answers
+    /// OffsetForLeaderEpoch (KIP-101, KIP-279); `None` for an epoch that is yet to come.
+    pub fn end_of(&self, epoch: LeaderEpoch, log_end: Offset) -> Option<(LeaderEpoch, Offset)> {
+        if self.latest() == Some(epoch) {
+            return Some((epoch, log_end));
+        }
+        let after = self.entries.partition_point(|entry| entry.epoch <= epoch);
+        let end = self.entries.get(after)?.start_offset;
+        let floor = after.checked_sub(1).and_then(|at| self.entries.get(at));
+        Some((floor.map_or(epoch, |floor| floor.epoch), end))
+    }
+
     /// Begins an epoch; entries that it contradicts go. The latest one, told again, stays as it is.
     pub fn assign(&mut self, new: EpochEntry) {
         let is_news = self

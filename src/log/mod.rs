@@ -24,6 +24,7 @@
 //! | `window` | the part of a file that such a scan has in memory |
 //! | [`problem`] | what can be wrong with a source, and the closed list of its kinds |
 //! | [`verify`] | everything checked: each batch, index, snapshot, checkpoint and name |
+//! | [`times`], [`time_hint`] | when the records of a segment were written, by the headers of its batches; cheaply, for listings |
 //! | [`transactions`] | which records `read_committed` hides |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
 //! | [`heads`] | what the first bytes of a file tell of it |
@@ -60,6 +61,8 @@ pub mod suspects;
 mod swaps;
 pub mod sys;
 pub mod tiered;
+pub mod time_hint;
+pub mod times;
 mod tolerant;
 pub mod transactions;
 pub mod unpacked;

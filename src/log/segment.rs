@@ -14,7 +14,7 @@ use crate::format::names::{self, FileState, FileType, Packing};
 use crate::log::LogError;
 use crate::log::files::{self, FileId, FilePool, ReadAt};
 use crate::log::scan::{Scanner, Start, Step, Tail};
-use crate::units::{Offset, Position};
+use crate::units::{Offset, Position, Timestamp};
 
 /// So many bytes before the end that was seen tell whether a file has only grown since.
 const LAST_SEEN_LEN: usize = 64;
@@ -70,6 +70,8 @@ pub struct SegmentEnd {
     pub next_offset: Offset,
     /// What is behind it.
     pub tail: Tail,
+    /// The largest timestamp of the batches that were looked at to find this: all behind the offset index's last entry.
+    pub newest: Option<Timestamp>,
     /// Where a scan goes on when the file has grown.
     at: Start,
 }
@@ -261,15 +263,19 @@ impl Segment {
         self.checked_start(&indexed, |first| first <= target)
     }
 
-    /// A place at least `distance` bytes before the end from which batches can be read.
+    /// A place at least `distance` bytes before `offset`, or before the end, from which batches can be read.
     ///
     /// # Errors
     /// Those of [`Self::open`].
-    pub fn start_before_end(&self, distance: u64) -> Result<Start, LogError> {
-        let end = self.end()?;
-        let wanted = end.position.0.saturating_sub(distance);
+    pub fn start_before(&self, offset: Offset, distance: u64) -> Result<Start, LogError> {
+        let end = if offset < self.below() && self.index_floor(offset).is_some() {
+            self.start_near(offset)?.position
+        } else {
+            self.end()?.position
+        };
+        let wanted = end.0.saturating_sub(distance);
         let Some(indexed) = self.index_floor_position(wanted) else { return Ok(self.start()) };
-        self.checked_start(&indexed, |first| first < end.next_offset)
+        self.checked_start(&indexed, |first| first < offset)
     }
 
     /// The place of an index entry as a start if a sound batch begins there whose first offset passes `fits`, and lies
@@ -303,16 +309,18 @@ impl Segment {
             Some(end) => Start { below: self.below(), ..end.at },
             None => self.last_indexed()?,
         };
+        let mut newest = known.and_then(|end| end.newest);
         let mut scanner = Scanner::new(file, len, start, self.limits);
         let tail = loop {
             match scanner.step().map_err(|error| self.error(error))? {
-                Step::Batch { .. } | Step::Damage(_) => {}
+                Step::Batch { batch, .. } => newest = newest.max(Some(batch.header.max_timestamp)),
+                Step::Damage(_) => {}
                 Step::End(tail) => break tail,
             }
         };
         let at = scanner.at();
         let next_offset = at.expected.max(self.base);
-        let end = SegmentEnd { len, position: at.position, next_offset, tail, at };
+        let end = SegmentEnd { len, position: at.position, next_offset, tail, newest, at };
         *self.lock_end() = Some(end.clone());
         Ok(end)
     }
@@ -354,7 +362,7 @@ impl Segment {
 
     /// The last entry for which `before` holds, as far as the index is sorted.
     fn search_index(&self, before: impl Fn(i32, u64) -> bool) -> Option<Indexed> {
-        let index = files::open(&self.index_path()).ok()?;
+        let index = files::open(&self.beside(FileType::OffsetIndex)).ok()?;
         let entries = index.metadata().ok()?.len() / OFFSET_ENTRY_LEN as u64;
         let (mut low, mut high) = (0, entries);
         let mut found = None;
@@ -375,11 +383,12 @@ impl Segment {
         Some(Indexed { position: Position(position), offset, above })
     }
 
-    fn index_path(&self) -> PathBuf {
+    /// The path of its file of another type.
+    pub(super) fn beside(&self, file_type: FileType) -> PathBuf {
         let name = self.path.file_name().and_then(|name| name.to_str());
-        match name.and_then(|name| names::SegmentFile::beside_log(name, FileType::OffsetIndex)) {
-            Some(index) => self.path.with_file_name(index.to_string()),
-            None => self.path.with_extension("index"),
+        match name.and_then(|name| names::SegmentFile::beside_log(name, file_type)) {
+            Some(other) => self.path.with_file_name(other.to_string()),
+            None => self.path.with_extension(file_type.suffix().trim_start_matches('.')),
         }
     }
 }

@@ -105,6 +105,11 @@ struct State {
 }
 
 impl Transactions {
+    /// Whether a scan has been made.
+    pub fn is_known(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).at.is_some()
+    }
+
     /// The transactions of `partition` as they are now.
     ///
     /// # Errors

@@ -15,7 +15,8 @@ use crate::view::shared::Workspace;
 /// The end of what is measured, while it moves on.
 pub(super) struct Frontier<'a> {
     pub(super) run: &'a Run,
-    pub(super) format: Format,
+    /// What is measured besides the blocks.
+    pub(super) format: Option<Format>,
     /// The block that batches are added to.
     pub(super) building: Option<Building>,
     /// Whether bytes before the next batch were not readable.
@@ -106,8 +107,9 @@ impl Frontier<'_> {
         let first = batch.header.first_known();
         let mut totals = BatchTotals::new(span, (first, batch.header.last_offset));
         let Workspace { decoder, scratch, .. } = workspace;
-        totals.output =
-            reading::batch_output(self.format, batch, position, decoder, &self.run.segment, scratch);
+        totals.output = self.format.map_or(0, |format| {
+            reading::batch_output(format, batch, position, decoder, &self.run.segment, scratch)
+        });
         if !env.is_visible(batch) {
             totals.add_hidden(batch);
             return Ok(totals);
@@ -118,7 +120,8 @@ impl Frontier<'_> {
             if batch.header.base_offset.is_none() && totals.records == 0 {
                 totals.offsets.0 = record.offset;
             }
-            totals.add(&record, env.renderer.measure(self.format, &record, scratch));
+            totals
+                .add(&record, self.format.map_or(0, |format| env.renderer.measure(format, &record, scratch)));
         }
         Ok(totals)
     }

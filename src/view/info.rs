@@ -12,7 +12,6 @@ use crate::log::scan::Tail;
 use crate::log::tiered;
 use crate::units::Offset;
 use crate::view::env::Env;
-use crate::view::format::Format;
 use crate::view::layout::Block;
 use crate::view::partition_view::{CHEAP_BYTES, PartitionView};
 use crate::view::record_json::iso;
@@ -146,14 +145,14 @@ fn count(view: &PartitionView, env: &Env<'_>) -> Result<Counted, LogError> {
     let mut budget = CHEAP_BYTES;
     for segment in view.partition.segments()?.iter().filter(|segment| segment.below() > start) {
         let run = view.run(env, segment);
-        let cost = run.unmeasured(env, Format::Text);
+        let cost = run.unmeasured(env, None);
         if cost > budget {
             break;
         }
         budget -= cost;
-        run.extend(env, Format::Text, Goal::End)?;
-        let before = run.records_before(env, Format::Text, start)?;
-        counted.records += run.records_before(env, Format::Text, end)?.saturating_sub(before);
+        run.extend(env, None, Goal::End)?;
+        let before = run.records_before(env, start)?;
+        counted.records += run.records_before(env, end)?.saturating_sub(before);
         counted.measured_to = segment.below().min(end);
         for (min, max) in run.blocks().iter().filter_map(Block::timestamps) {
             let (low, high) = counted.timestamps.unwrap_or((min.0, max.0));

@@ -198,9 +198,12 @@ struct Column {
 }
 
 impl Layout {
-    /// How many blocks were measured in `format`.
-    pub fn measured(&self, format: Format) -> usize {
-        self.column(format).map_or(0, <[u64]>::len)
+    /// How many blocks were measured in `format`; without one, how many are known.
+    pub fn measured(&self, format: Option<Format>) -> usize {
+        match format {
+            Some(format) => self.column(format).map_or(0, <[u64]>::len),
+            None => self.blocks.len(),
+        }
     }
 
     /// Bytes of output that were measured in `format`.
@@ -352,7 +355,7 @@ mod tests {
             assert_eq!(Layout::decode(&bytes[..len], fingerprint), None, "cut at {len}");
         }
         let (without, _) = Layout::decode(&bytes, &[(Format::Text, 77)]).unwrap();
-        assert_eq!((without.blocks.len(), without.measured(Format::Text)), (5, 0));
+        assert_eq!((without.blocks.len(), without.measured(Some(Format::Text))), (5, 0));
     }
 
     #[test]

@@ -13,14 +13,19 @@
 //! | [`run`], `frontier` | the blocks of one segment, measured as far as somebody needed |
 //! | [`reading`] | rendering a run's blocks, and walking over their records |
 //! | [`selection`] | a range of records as one file: size, and reading at any position |
-//! | [`partition_view`] | one partition: its runs, records by offset, counting from the end |
+//! | [`filtered`] | the records that pass a filter as one file |
+//! | [`times`], `epochs` | records by time, ends of leader epochs, as a broker answers for them |
+//! | [`partition_view`], `counting` | one partition: its runs, records by offset, counting from any place |
 //! | [`problems`] | damage that was met |
 //! | [`info`] | the summary of a partition |
 //! | [`manifest`] | the summary of each file of a source |
 
+mod counting;
 pub mod dump;
 pub mod encoding;
 pub mod env;
+mod epochs;
+pub mod filtered;
 pub mod format;
 mod frontier;
 pub mod info;
@@ -37,4 +42,5 @@ pub mod shared;
 pub mod suspects;
 pub mod template;
 pub mod text;
+pub mod times;
 pub mod tsv;

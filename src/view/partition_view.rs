@@ -18,6 +18,7 @@ use crate::view::problems::Problems;
 use crate::view::run::{Goal, Run};
 use crate::view::shared::Shared;
 use crate::view::suspects;
+use crate::view::times::KnownTimes;
 
 /// Runs kept for one partition; those in use by open files don't count.
 const KEPT_RUNS: usize = 64;
@@ -49,6 +50,7 @@ pub struct PartitionView {
     transactions: Transactions,
     runs: Mutex<LruCache<(SegmentUid, bool), Arc<Run>>>,
     suspects: Mutex<suspects::Known>,
+    pub(super) known_times: KnownTimes,
 }
 
 /// A record's batch and where it is.
@@ -84,8 +86,8 @@ impl PartitionView {
         let renderer = Renderer::new(&partition.name, rendering);
         let runs = Mutex::new(LruCache::new(NonZeroUsize::new(KEPT_RUNS).unwrap_or(NonZeroUsize::MIN)));
         let (problems, transactions) = (Problems::default(), Transactions::default());
-        let suspects = Mutex::default();
-        Self { partition, problems, scope, renderer, shared, transactions, runs, suspects }
+        let (suspects, known_times) = (Mutex::default(), KnownTimes::default());
+        Self { partition, problems, scope, renderer, shared, transactions, runs, suspects, known_times }
     }
 
     pub(super) fn lock_suspects(&self) -> std::sync::MutexGuard<'_, suspects::Known> {
@@ -103,6 +105,11 @@ impl PartitionView {
     /// Those of reading.
     pub fn decided(&self, committed: bool) -> Result<Option<Arc<Decided>>, LogError> {
         committed.then(|| self.transactions.decided(&self.partition)).transpose()
+    }
+
+    /// Whether asking for transactions costs nothing, or little, since it was done before.
+    pub fn knows_transactions(&self) -> bool {
+        self.transactions.is_known()
     }
 
     /// Runs `work` with what measuring and rendering need.
@@ -178,7 +185,7 @@ impl PartitionView {
         &self,
         env: &Env<'_>,
         segment: &Arc<Segment>,
-        format: Format,
+        format: impl Into<Option<Format>>,
         offset: Offset,
     ) -> Result<Arc<Run>, LogError> {
         let run = self.run(env, segment);
@@ -259,8 +266,8 @@ impl PartitionView {
             if segment.lower >= to {
                 break;
             }
-            let run = self.run_near(env, segment, Format::Text, from)?;
-            run.extend(env, Format::Text, Goal::Offset(to))?;
+            let run = self.run_near(env, segment, None, from)?;
+            run.extend(env, None, Goal::Offset(to))?;
             let mut next = Offset(i64::MIN);
             for block in run.blocks() {
                 if block.is_after_damage() && block.base() > from && next < to {
@@ -273,91 +280,6 @@ impl PartitionView {
             }
         }
         Ok(())
-    }
-
-    /// The offset of the `count`-th record from the end, 1 being the last; `None` when there are fewer.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn nth_from_end(&self, committed: bool, count: u64) -> Result<Option<Offset>, LogError> {
-        if count == 0 {
-            return Ok(None);
-        }
-        let (start, end) = (self.start()?, self.end(committed)?);
-        self.with_env(committed, |env| {
-            let mut left = count;
-            for segment in self.partition.segments()?.iter().rev() {
-                if segment.lower >= end {
-                    continue;
-                }
-                match self.nth_from_end_in(env, segment, (start, end), left)? {
-                    Ok(found) => return Ok(Some(found)),
-                    Err(counted) => left -= counted,
-                }
-                if segment.lower <= start {
-                    break;
-                }
-            }
-            Ok(None)
-        })
-    }
-
-    /// The same within one segment; `Err` is the number of its records when they are fewer.
-    fn nth_from_end_in(
-        &self,
-        env: &Env<'_>,
-        segment: &Arc<Segment>,
-        (start, end): (Offset, Offset),
-        count: u64,
-    ) -> Result<Result<Offset, u64>, LogError> {
-        const FIRST_DISTANCE: u64 = 256 * 1024;
-        let whole = self.run(env, segment);
-        let mut distance = FIRST_DISTANCE;
-        loop {
-            let cheap = whole.unmeasured(env, Format::Text) <= CHEAP_BYTES;
-            let from = if cheap { segment.start() } else { segment.start_before_end(distance)? };
-            let run = match from.position {
-                Position(0) => whole.clone(),
-                _ => Arc::new(Run::new(segment.clone(), from, env.decided.is_some())),
-            };
-            run.extend(env, Format::Text, Goal::End)?;
-            let before_start = run.records_before(env, Format::Text, start)?;
-            let before_end = run.records_before(env, Format::Text, end)?;
-            let counted = before_end.saturating_sub(before_start);
-            if counted >= count {
-                let found = run.offset_of_record(env, before_end - count)?;
-                return Ok(found.ok_or(counted));
-            }
-            if run.is_whole() {
-                return Ok(Err(counted));
-            }
-            distance = distance.saturating_mul(8);
-        }
-    }
-
-    /// The offset of the `count`-th record after the first one at or after `from`, where an exclusive range of `count`
-    /// records ends.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn end_of_count(&self, committed: bool, from: Offset, count: u64) -> Result<Offset, LogError> {
-        let end = self.end(committed)?;
-        self.with_env(committed, |env| {
-            let segments = self.partition.segments()?;
-            let mut left = count;
-            for segment in segments.iter().skip(Partition::floor(&segments, from)) {
-                let run = self.run_near(env, segment, Format::Text, from)?;
-                run.extend(env, Format::Text, Goal::Offset(from))?;
-                let before = run.records_before(env, Format::Text, from)?;
-                let target = before.saturating_add(left);
-                run.extend(env, Format::Text, Goal::Records(target.saturating_add(1)))?;
-                if let Some(found) = run.offset_of_record(env, target)? {
-                    return Ok(found.min(end));
-                }
-                left = left.saturating_sub(run.records().saturating_sub(before));
-            }
-            Ok(end)
-        })
     }
 }
 

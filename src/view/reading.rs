@@ -19,7 +19,7 @@ use crate::view::shared::{RenderedKey, Workspace};
 const MAX_RESERVED: usize = 64 * 1024 * 1024;
 
 /// Appends what a batch is in a format of whole batches; nothing in others.
-fn push_batch(
+pub(super) fn push_batch(
     format: Format,
     batch: &Batch<'_>,
     position: Position,
@@ -169,7 +169,7 @@ impl Run {
     }
 
     /// Calls `visit` with each batch of a block and its place, until it says false.
-    fn for_each_batch(
+    pub(super) fn for_each_batch(
         &self,
         env: &Env<'_>,
         block: &Block,
@@ -240,14 +240,14 @@ impl Run {
         Ok(output)
     }
 
-    /// Records before `offset`, once a block that reaches it is measured.
+    /// Records before `offset`, once a block that reaches it is known.
     ///
     /// # Errors
     /// Those of [`Self::for_each_record`].
-    pub fn records_before(&self, env: &Env<'_>, format: Format, offset: Offset) -> Result<u64, LogError> {
-        let Some((placed, mut records)) = self.at_offset(format, offset) else { return Ok(self.records()) };
-        if placed.block.base() < offset {
-            self.for_each_record(env, &placed.block, |record, _| {
+    pub fn records_before(&self, env: &Env<'_>, offset: Offset) -> Result<u64, LogError> {
+        let Some((block, mut records)) = self.block_at(offset) else { return Ok(self.records()) };
+        if block.base() < offset {
+            self.for_each_record(env, &block, |record, _| {
                 let before = record.offset < offset;
                 records += u64::from(before);
                 before

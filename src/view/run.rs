@@ -16,6 +16,8 @@ use crate::view::format::Format;
 use crate::view::frontier::Frontier;
 use crate::view::layout::{Block, Building, Layout};
 
+/// What is known of smaller segments isn't saved: they are read at once anyway.
+pub(super) const WORTH_SAVING: u64 = 1024 * 1024;
 /// Source bytes measured before others that wait for the run get a turn.
 pub(super) const STEP_BYTES: u64 = 4 * 1024 * 1024;
 
@@ -114,11 +116,17 @@ impl Run {
         *self.write() = Measured { layout, at, open, after_damage: false, ended, saved_columns };
     }
 
-    /// Measures until `goal` is met, or to the end as it is now.
+    /// Measures until `goal` is met, or to the end as it is now; without a format, only what all formats share.
     ///
     /// # Errors
     /// Those of reading; damage is none.
-    pub fn extend(&self, env: &Env<'_>, format: Format, goal: Goal) -> Result<(), LogError> {
+    pub fn extend(
+        &self,
+        env: &Env<'_>,
+        format: impl Into<Option<Format>>,
+        goal: Goal,
+    ) -> Result<(), LogError> {
+        let format = format.into();
         let mut has_worked = false;
         loop {
             let (file, len) = self.segment.open()?;
@@ -130,10 +138,11 @@ impl Run {
             if self.is_met(env, format, goal, len) {
                 break;
             }
-            let read = if self.read().layout.measured(format) < self.known(env, len) {
-                self.measure_known(env, format, len)?
-            } else {
-                self.measure_new(env, format, &file, len)?
+            let read = match format {
+                Some(format) if self.read().layout.measured(Some(format)) < self.known(env, len) => {
+                    self.measure_known(env, format, len)?
+                }
+                _ => self.measure_new(env, format, &file, len)?,
             };
             drop(turn);
             if env.paced {
@@ -147,12 +156,14 @@ impl Run {
     }
 
     /// Whether everything up to the end, as it is now, is measured in `format`.
-    pub fn is_complete(&self, env: &Env<'_>, format: Format) -> bool {
+    pub fn is_complete(&self, env: &Env<'_>, format: impl Into<Option<Format>>) -> bool {
+        let format = format.into();
         self.segment.open().is_ok_and(|(_, len)| self.is_met(env, format, Goal::End, len))
     }
 
     /// Source bytes that measuring to the end would read; unpacking costs more than any number of them.
-    pub fn unmeasured(&self, env: &Env<'_>, format: Format) -> u64 {
+    pub fn unmeasured(&self, env: &Env<'_>, format: impl Into<Option<Format>>) -> u64 {
+        let format = format.into();
         if !self.segment.is_at_hand() {
             return u64::MAX;
         }
@@ -199,8 +210,22 @@ impl Run {
     pub fn at_offset(&self, format: Format, offset: Offset) -> Option<(Placed, u64)> {
         let measured = self.read();
         let index = measured.layout.at_offset(offset);
-        (index < measured.layout.measured(format)).then_some(())?;
+        (index < measured.layout.measured(Some(format))).then_some(())?;
         Some((placed(&measured.layout, format, index)?, measured.layout.records_before(index)))
+    }
+
+    /// Whether all blocks before this one are measured in `format`.
+    pub fn reaches(&self, format: Format, block: &Block) -> bool {
+        let measured = self.read();
+        let before = measured.layout.at_offset(block.base());
+        measured.layout.measured(Some(format)) >= before
+    }
+
+    /// The first known block that reaches `offset`, with the number of records before it.
+    pub fn block_at(&self, offset: Offset) -> Option<(Block, u64)> {
+        let measured = self.read();
+        let index = measured.layout.at_offset(offset);
+        Some((*measured.layout.blocks.get(index)?, measured.layout.records_before(index)))
     }
 
     /// The block that holds record number `number` of the run, with the number of records before the block.
@@ -212,7 +237,8 @@ impl Run {
     }
 
     /// Source bytes that meeting `goal` would read, at most.
-    pub fn cost(&self, env: &Env<'_>, format: Format, goal: Goal) -> u64 {
+    pub fn cost(&self, env: &Env<'_>, format: impl Into<Option<Format>>, goal: Goal) -> u64 {
+        let format = format.into();
         /// An index entry is at most this far from its neighbour, by default and more.
         const INDEX_GRAIN: u64 = 64 * 1024;
         if !self.segment.is_at_hand() {
@@ -242,11 +268,11 @@ impl Run {
         LogError::Stale { path: self.segment.path.clone() }
     }
 
-    fn is_met(&self, env: &Env<'_>, format: Format, goal: Goal, len: u64) -> bool {
+    fn is_met(&self, env: &Env<'_>, format: Option<Format>, goal: Goal, len: u64) -> bool {
         let measured = self.read();
         let known = measured.layout.measured(format);
         let reached = match goal {
-            Goal::Byte(at) => measured.layout.output(format) > at,
+            Goal::Byte(at) => format.is_none_or(|format| measured.layout.output(format) > at),
             Goal::Offset(offset) => {
                 let last = known.checked_sub(1).and_then(|last| measured.layout.blocks.get(last));
                 last.is_some_and(|block| block.last() >= offset)
@@ -274,7 +300,7 @@ impl Run {
         while read < STEP_BYTES {
             let next = {
                 let measured = self.read();
-                let index = measured.layout.measured(format);
+                let index = measured.layout.measured(Some(format));
                 measured.layout.blocks.get(index).copied().filter(|_| index < known)
             };
             let Some(block) = next else { break };
@@ -298,7 +324,7 @@ impl Run {
     fn measure_new(
         &self,
         env: &Env<'_>,
-        format: Format,
+        format: Option<Format>,
         file: &Arc<File>,
         len: u64,
     ) -> Result<u64, LogError> {
@@ -340,19 +366,19 @@ impl Run {
     }
 
     /// Adds a finished block, or one that may still grow.
-    pub(super) fn push(&self, format: Format, building: Option<&Building>, open: bool) {
+    pub(super) fn push(&self, format: Option<Format>, building: Option<&Building>, open: bool) {
         let Some(building) = building else { return };
         let mut measured = self.write();
         let (block, output) = building.finish(measured.layout.records_before(measured.layout.blocks.len()));
         measured.layout.blocks.push(block);
-        measured.layout.push_output(format, output);
+        if let Some(format) = format {
+            measured.layout.push_output(format, output);
+        }
         measured.open = open;
     }
 
     /// Saves a complete measurement of a segment that is worth it.
     fn save(&self, env: &Env<'_>) {
-        /// Smaller ones are measured at once anyway.
-        const WORTH_SAVING: u64 = 1024 * 1024;
         let Some(sidecars) = &env.shared.sidecars else { return };
         // What a compressed segment unpacks to is another file each time.
         if !self.is_whole() || self.segment.is_packed() {

@@ -60,14 +60,14 @@ impl PartitionView {
         }
         let found = self.with_env(false, |env| {
             let runs: Vec<_> = segments.iter().map(|segment| self.run(env, segment)).collect();
-            let cost: u64 = runs.iter().map(|run| run.unmeasured(env, Format::Text)).sum();
+            let cost: u64 = runs.iter().map(|run| run.unmeasured(env, None)).sum();
             if matches!(effort, Effort::Bytes(limit) if cost > limit) {
                 return Ok::<_, ViewError>(None);
             }
             let env = Env { paced: effort == Effort::Background, ..*env };
             let mut suspects = Suspects { groups: Vec::new() };
             for (run, (_, len)) in runs.iter().zip(&state) {
-                run.extend(&env, Format::Text, Goal::End)?;
+                run.extend(&env, None, Goal::End)?;
                 let spans = run.blocks().iter().map(Block::span).collect();
                 for region in gaps(spans, *len) {
                     suspects.add(&env, &run.segment, region)?;

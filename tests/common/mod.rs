@@ -15,6 +15,7 @@ pub mod dumped;
 pub mod fixtures;
 pub mod growing;
 pub mod kafka;
+pub mod logs;
 pub mod model;
 pub mod mounted;
 pub mod salvaged;

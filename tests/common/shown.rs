@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 use topicfs::fs::Fs;
 use topicfs::fs::options::Options;
+pub use topicfs::fs::walk::ReadError;
 
 use super::fixtures::ExpectedRecord;
 
@@ -69,7 +70,7 @@ pub fn read(fs: &Fs, path: &str) -> Vec<u8> {
 }
 
 /// A whole file, or why it can't be read.
-pub fn try_read(fs: &Fs, path: &str) -> Result<Vec<u8>, topicfs::fs::walk::ReadError> {
+pub fn try_read(fs: &Fs, path: &str) -> Result<Vec<u8>, ReadError> {
     let mut out = Vec::new();
     let node = fs.resolve(path)?;
     fs.read_whole(&node, |piece| {

@@ -1,0 +1,195 @@
+//! `by-time/`: records by when they were written.
+//!
+//! What a directory lists is cheap to tell and may be too much; what it contains by name is exact.
+
+use std::ffi::OsString;
+use std::time::SystemTime;
+
+use jiff::tz::Offset as UtcOffset;
+
+use crate::fs::attributes::record_time;
+use crate::fs::error::{BY_TIME, FsError};
+use crate::fs::listing::{MAX_NAMES, name_of_part, parts};
+use crate::fs::mounted::Fs;
+use crate::fs::names::{self, ByOffset, Place, RangeEnd, RecordForm};
+use crate::fs::node::{Item, Node, PartitionKey, Records, RecordsKind, Timed, Times};
+use crate::fs::options::Listing;
+use crate::fs::time_names::{ByTime, Clock, Unit};
+use crate::units::{Offset, Period, Timestamp};
+
+const HOUR_MS: i64 = 3600 * 1000;
+
+impl Fs {
+    /// A name in `by-time`.
+    pub(super) fn by_time_child(&self, key: &PartitionKey, name: &str) -> Result<Node, FsError> {
+        if name == "README.txt" {
+            return Ok(Node::Of(key.clone(), Item::ByTimeReadme));
+        }
+        let named = ByTime::parse(name, &self.clock(key, None), self.formats())
+            .ok_or_else(|| FsError::bad_name(name, BY_TIME))?;
+        self.named_time(key, named)
+    }
+
+    /// A name in the directory of a period: a part of it, or one of its records.
+    pub(super) fn times_child(&self, key: &PartitionKey, times: &Times, name: &str) -> Result<Node, FsError> {
+        let clock = self.clock(key, times.utc_offset);
+        let named = match times.unit {
+            Unit::Records => return self.record_in(key, times, name),
+            Unit::Days => ByTime::parse(name, &clock, self.formats()),
+            Unit::Hours => {
+                let date = clock.date(times.period.from).ok_or(FsError::NotFound)?;
+                ByTime::parse(&format!("{date}T{name}"), &clock, self.formats())
+                    .filter(|_| !name.contains(".."))
+            }
+        };
+        let named = named.ok_or_else(|| FsError::bad_name(name, BY_TIME))?;
+        if named.period.from < times.period.from || named.period.to > times.period.to {
+            return Err(FsError::NotFound);
+        }
+        self.named_time(key, ByTime { utc_offset: named.utc_offset.or(times.utc_offset), ..named })
+    }
+
+    /// The file or directory of a period, up to the log's end as it is now.
+    fn named_time(&self, key: &PartitionKey, named: ByTime) -> Result<Node, FsError> {
+        let ByTime { period, unit, utc_offset, format } = named;
+        let view = self.view(key)?;
+        let (start, end) = (view.start()?, view.end(key.committed)?);
+        let generation = view.partition.generation();
+        let item = match format {
+            Some(format) => Item::Timed(Timed { period, format, start, end, generation }),
+            None => Item::Times(Times { period, unit, utc_offset, start, end, generation }),
+        };
+        Ok(Node::Of(key.clone(), item))
+    }
+
+    /// A record of a period by its offset, or a range of offsets.
+    fn record_in(&self, key: &PartitionKey, times: &Times, name: &str) -> Result<Node, FsError> {
+        let within = |offset: Offset| times.start <= offset && offset <= times.end;
+        let period = times.period;
+        let item = match ByOffset::parse(name, self.formats()) {
+            Some(ByOffset::Record(Place::At(offset), form)) if within(offset) => {
+                let view = self.view(key)?;
+                let time = view.record(key.committed, offset, |record, _| record.timestamp)?;
+                time.filter(|time| period.contains(*time)).ok_or(FsError::NotFound)?;
+                Item::Record(offset, form)
+            }
+            Some(ByOffset::Range {
+                from: Some(Place::At(from)),
+                to: RangeEnd::Before(Place::At(to)),
+                format,
+            }) if within(from) && within(to) => {
+                let (start, end, generation) = (from, to.max(from), times.generation);
+                match format {
+                    Some(format) => Item::Timed(Timed { period, format, start, end, generation }),
+                    None => Item::Times(Times { start, end, ..*times }),
+                }
+            }
+            _ => return Err(FsError::NotFound),
+        };
+        Ok(Node::Of(key.clone(), item))
+    }
+
+    /// The days on which there may be records.
+    pub(super) fn by_time_names(&self, key: &PartitionKey) -> Result<Vec<(OsString, Node)>, FsError> {
+        let mut names = vec![("README.txt".into(), Node::Of(key.clone(), Item::ByTimeReadme))];
+        for day in self.days(key, Period::ALL, &self.clock(key, None))? {
+            let node = self.by_time_child(key, &day)?;
+            names.push((day.into(), node));
+        }
+        Ok(names)
+    }
+
+    /// The days or hours of a period, or its records.
+    pub(super) fn times_names(
+        &self,
+        key: &PartitionKey,
+        times: &Times,
+    ) -> Result<Vec<(OsString, Node)>, FsError> {
+        let clock = self.clock(key, times.utc_offset);
+        let found = match times.unit {
+            Unit::Days => self.days(key, times.period, &clock)?,
+            Unit::Hours => self.hours(key, times.period, &clock)?,
+            Unit::Records => return self.names_of_records(key, times),
+        };
+        let of_topic = self.of_topic(&key.topic);
+        let mut names = Vec::new();
+        let mut add = |name: String| -> Result<(), FsError> {
+            let node = self.times_child(key, times, &name)?;
+            names.push((name.into(), node));
+            Ok(())
+        };
+        for name in found {
+            if times.unit == Unit::Days || of_topic.options.listing == Listing::Full {
+                add(name.clone())?;
+            }
+            // The directory of an hour has a name for each record, so that walks must not meet it.
+            for format in of_topic.formats_listed.iter().filter(|_| times.unit == Unit::Hours) {
+                add(format!("{name}.{}", self.formats().extension(*format)))?;
+            }
+        }
+        Ok(names)
+    }
+
+    fn names_of_records(&self, key: &PartitionKey, times: &Times) -> Result<Vec<(OsString, Node)>, FsError> {
+        let most = usize::try_from(MAX_NAMES).unwrap_or(usize::MAX);
+        let node = Node::Of(key.clone(), Item::Times(*times));
+        let (offsets, last) = self.filtered(key, &node)?.offsets(most + 1)?;
+        let (Some(first), Some(last)) = (offsets.first(), last) else { return Ok(Vec::new()) };
+        if offsets.len() <= most {
+            let record = |offset| Node::Of(key.clone(), Item::Record(offset, RecordForm::Value));
+            return Ok(offsets
+                .iter()
+                .map(|offset| (names::padded(*offset).into(), record(*offset)))
+                .collect());
+        }
+        let part = |(start, end)| Node::Of(key.clone(), Item::Times(Times { start, end, ..*times }));
+        Ok(parts(*first, last.next()).map(|range| (name_of_part(range).into(), part(range))).collect())
+    }
+
+    fn days(&self, key: &PartitionKey, period: Period, clock: &Clock) -> Result<Vec<String>, FsError> {
+        let view = self.view(key)?;
+        let mut days: Vec<String> = Vec::new();
+        let mut at = Timestamp(period.from.0.max(0));
+        while let Some(time) = view.next_time(key.committed, at)?.filter(|time| *time < period.to) {
+            let Some(day) = clock.date(time).map(|date| date.to_string()) else { break };
+            let Some(named) = ByTime::parse(&day, clock, self.formats()) else { break };
+            days.push(day);
+            at = named.period.to;
+        }
+        Ok(days)
+    }
+
+    fn hours(&self, key: &PartitionKey, period: Period, clock: &Clock) -> Result<Vec<String>, FsError> {
+        let view = self.view(key)?;
+        let mut hours: Vec<String> = Vec::new();
+        let mut at = Timestamp(period.from.0.max(0));
+        while let Some(time) = view.next_time(key.committed, at)?.filter(|time| *time < period.to) {
+            let Some(time_of_day) = clock.time_of_day(time) else { break };
+            let hour = format!("{:02}", time_of_day.hour());
+            // The hour that a clock change repeats is one name.
+            if hours.last() != Some(&hour) {
+                hours.push(hour);
+            }
+            let into_hour = i64::from(time_of_day.minute()) * 60_000
+                + i64::from(time_of_day.second()) * 1000
+                + i64::from(time_of_day.millisecond());
+            at = Timestamp(time.0 - into_hour + HOUR_MS);
+        }
+        Ok(hours)
+    }
+
+    /// The time of a period's file: its end, or that of its last segment where that is earlier.
+    pub(super) fn timed_time(&self, key: &PartitionKey, timed: &Timed) -> Result<SystemTime, FsError> {
+        let Timed { format, start, end, generation, period } = *timed;
+        let records = Records { kind: RecordsKind::Range, format, start, end: Some(end), generation };
+        let written = self.records_time(key, &records)?;
+        Ok(if period.to == Period::ALL.to { written } else { written.min(record_time(period.to)) })
+    }
+
+    /// The time now, in the time zone that a partition's names are in.
+    pub(super) fn clock(&self, key: &PartitionKey, utc_offset: Option<i32>) -> Clock {
+        let fixed = utc_offset.and_then(|seconds| UtcOffset::from_seconds(seconds).ok());
+        let configured = || self.of_topic(&key.topic).options.timezone.clone();
+        Clock::now(fixed.map_or_else(configured, UtcOffset::to_time_zone))
+    }
+}

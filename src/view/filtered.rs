@@ -1,0 +1,491 @@
+//! The records that pass a filter as the bytes of one file.
+//!
+//! The file is found piece by piece, as far as somebody reads or asks for its size. A piece is either a stretch of a run's
+//! output, where all of the run's records pass, or one block of which some do. What can't pass is skipped: segments by the times
+//! of their batches' headers, blocks by what was measured of them.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::format::record::Record;
+use crate::log::LogError;
+use crate::log::partition::Partition;
+use crate::log::segment::Segment;
+use crate::units::{Offset, Period};
+use crate::view::env::Env;
+use crate::view::format::Format;
+use crate::view::layout::{Block, to_index};
+use crate::view::partition_view::{PartitionView, ViewError, damaged};
+use crate::view::reading::push_batch;
+use crate::view::run::{Goal, Run};
+use crate::view::selection::Effort;
+
+/// Which records are wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Filter {
+    /// Those whose timestamp lies in a period.
+    Period(Period),
+    /// Those with a key, all of which are in the batches that hold these offsets, which are in order.
+    Key(Arc<[u8]>, Arc<[Offset]>),
+}
+
+impl Filter {
+    fn passes(&self, record: &Record<'_>) -> bool {
+        match self {
+            Self::Period(period) => period.contains(record.timestamp),
+            Self::Key(key, _) => record.key == Some(&**key),
+        }
+    }
+
+    /// Whether some, and whether all records of a block pass, as far as its measurement tells.
+    fn judge(&self, block: &Block) -> (bool, bool) {
+        match (self, block.timestamps()) {
+            (_, None) => (false, false),
+            (Self::Period(period), Some((smallest, largest))) => {
+                let all = smallest.0 >= 0 && period.from <= smallest && largest < period.to;
+                (period.touches(smallest, largest), all)
+            }
+            (Self::Key(..), Some(_)) => (true, false),
+        }
+    }
+
+    /// The first offset at or after `offset` that is worth looking at.
+    fn next(&self, offset: Offset) -> Option<Offset> {
+        match self {
+            Self::Period(_) => Some(offset),
+            Self::Key(_, places) => places.get(places.partition_point(|place| *place < offset)).copied(),
+        }
+    }
+}
+
+/// The records of a range of offsets that pass a filter, in one format.
+#[derive(Debug)]
+pub struct Filtered {
+    view: Arc<PartitionView>,
+    committed: bool,
+    format: Format,
+    filter: Filter,
+    range: Range<Offset>,
+    found: Mutex<Found>,
+    rendered: Mutex<Option<(usize, Arc<Vec<u8>>)>>,
+}
+
+/// What is known of the file.
+#[derive(Debug)]
+struct Found {
+    pieces: Vec<Piece>,
+    /// All below this was looked at.
+    looked_to: Offset,
+    /// The run that is being looked at, and where it stops to matter.
+    run: Option<(Arc<Run>, Offset)>,
+    is_done: bool,
+    /// The damage that ended it, where the mount asks for an error there.
+    damage: Option<(Arc<Run>, Offset)>,
+}
+
+/// A stretch of the file.
+#[derive(Debug, Clone)]
+struct Piece {
+    run: Arc<Run>,
+    what: What,
+    /// Where it ends in the file.
+    end: u64,
+}
+
+/// What a piece is made of.
+#[derive(Debug, Clone, Copy)]
+enum What {
+    /// The run's output from here on.
+    Output(u64),
+    /// The records of a block that pass, from an offset on: its front may have been looked at before it grew.
+    Block(Block, Offset),
+}
+
+/// Whether looking may go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stepped {
+    On,
+    Done,
+    /// It would cost more than was allowed.
+    TooDear,
+}
+
+impl Filtered {
+    /// The records of `view` in `range` that pass `filter`.
+    pub fn new(
+        view: Arc<PartitionView>,
+        committed: bool,
+        format: Format,
+        filter: Filter,
+        range: Range<Offset>,
+    ) -> Self {
+        let (pieces, looked_to) = (Vec::new(), range.start);
+        let found = Found { pieces, looked_to, run: None, is_done: false, damage: None };
+        let (found, rendered) = (Mutex::new(found), Mutex::default());
+        Self { view, committed, format, filter, range, found, rendered }
+    }
+
+    /// The size in bytes; `None` when that costs more than `effort`.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn size(&self, effort: Effort) -> Result<Option<u64>, ViewError> {
+        let mut left = match effort {
+            Effort::Bytes(bytes) => bytes,
+            Effort::All | Effort::Background => u64::MAX,
+        };
+        self.view.with_env(self.committed, |env| {
+            let env = &Env { paced: effort == Effort::Background, ..*env };
+            loop {
+                // One step at a time, so that readers get their turn.
+                let mut found = self.lock();
+                match self.step(env, &mut found, &mut left)? {
+                    Stepped::On => {}
+                    Stepped::Done => return Ok(Some(found.size())),
+                    Stepped::TooDear => return Ok(None),
+                }
+            }
+        })
+    }
+
+    /// Reads up to `len` bytes at `at` into `out`; fewer only at the end.
+    ///
+    /// # Errors
+    /// Those of reading; [`ViewError::Damaged`] where the mount asks for that.
+    pub fn read(&self, at: u64, len: usize, out: &mut Vec<u8>) -> Result<(), ViewError> {
+        self.view.with_env(self.committed, |env| {
+            let (begun, goal) = (out.len(), out.len().saturating_add(len));
+            while out.len() < goal {
+                let at = at + (out.len() - begun) as u64;
+                let Some((index, start, piece)) = self.piece_at(env, at)? else {
+                    let damage = self.lock().damage.clone().filter(|_| out.len() == begun);
+                    return damage.map_or(Ok(()), |(run, offset)| Err(damaged(&run, offset)));
+                };
+                let wanted = (at - start)..(piece.end - start).min(at - start + (goal - out.len()) as u64);
+                self.copy(env, index, &piece, wanted, out)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The offsets of the first `count` records that pass, and that of the last one at all.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn offsets(&self, count: usize) -> Result<(Vec<Offset>, Option<Offset>), ViewError> {
+        self.size(Effort::All)?;
+        let pieces = self.lock().pieces.clone();
+        let (mut first, mut last) = (Vec::new(), None);
+        self.view.with_env(self.committed, |env| {
+            let mut start = 0;
+            for (number, piece) in pieces.iter().enumerate() {
+                if first.len() < count || number + 1 == pieces.len() {
+                    self.for_each_record(env, piece, piece.end - start, |offset| {
+                        if first.len() < count {
+                            first.push(offset);
+                        }
+                        last = Some(offset);
+                    })?;
+                }
+                start = piece.end;
+            }
+            Ok::<_, ViewError>(())
+        })?;
+        Ok((first, last))
+    }
+
+    fn for_each_record(
+        &self,
+        env: &Env<'_>,
+        piece: &Piece,
+        len: u64,
+        mut visit: impl FnMut(Offset),
+    ) -> Result<(), LogError> {
+        let mut visit_block = |block: &Block, from: Offset| {
+            piece.run.for_each_record(env, block, |record, _| {
+                if self.wants(record, from) {
+                    visit(record.offset);
+                }
+                record.offset < self.range.end
+            })
+        };
+        match piece.what {
+            What::Block(block, from) => visit_block(&block, from),
+            What::Output(from) => {
+                let mut at = from;
+                while at < from + len {
+                    let Some(placed) = piece.run.at_output(self.format, at) else { break };
+                    visit_block(&placed.block, self.range.start)?;
+                    at = placed.end.max(at + 1);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn wants(&self, record: &Record<'_>, from: Offset) -> bool {
+        from <= record.offset && record.offset < self.range.end && self.filter.passes(record)
+    }
+
+    /// The piece that holds byte `at`, its number and where it begins; `None` at the end.
+    fn piece_at(&self, env: &Env<'_>, at: u64) -> Result<Option<(usize, u64, Piece)>, ViewError> {
+        loop {
+            let mut found = self.lock();
+            let index = found.pieces.partition_point(|piece| piece.end <= at);
+            if let Some(piece) = found.pieces.get(index) {
+                let before = index.checked_sub(1).and_then(|before| found.pieces.get(before));
+                return Ok(Some((index, before.map_or(0, |before| before.end), piece.clone())));
+            }
+            if self.step(env, &mut found, &mut u64::MAX.clone())? == Stepped::Done {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Appends the bytes `wanted` of a piece, or the first of them.
+    fn copy(
+        &self,
+        env: &Env<'_>,
+        index: usize,
+        piece: &Piece,
+        wanted: Range<u64>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), LogError> {
+        match piece.what {
+            What::Output(from) => {
+                let at = from + wanted.start;
+                let placed = piece.run.at_output(self.format, at).ok_or_else(|| piece.run.stale())?;
+                let part =
+                    to_index(at - placed.start)..to_index((from + wanted.end).min(placed.end) - placed.start);
+                piece.run.copy(env, self.format, &placed, part, out)
+            }
+            What::Block(block, from) => {
+                let kept = self.lock_rendered().clone().filter(|(number, _)| *number == index);
+                let bytes = match kept {
+                    Some((_, bytes)) => bytes,
+                    None => {
+                        let mut bytes = Vec::new();
+                        self.render(env, &piece.run, (&block, from), |part| bytes.extend_from_slice(part))?;
+                        let bytes = Arc::new(bytes);
+                        *self.lock_rendered() = Some((index, bytes.clone()));
+                        bytes
+                    }
+                };
+                let part = bytes.get(to_index(wanted.start)..to_index(wanted.end));
+                out.extend_from_slice(part.ok_or_else(|| piece.run.stale())?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Renders the records of a block that pass, or the batches that hold some.
+    fn render(
+        &self,
+        env: &Env<'_>,
+        run: &Run,
+        (block, from): (&Block, Offset),
+        mut put: impl FnMut(&[u8]),
+    ) -> Result<(), LogError> {
+        let mut scratch = Vec::new();
+        if !self.format.is_of_batches() {
+            return run.for_each_record(env, block, |record, _| {
+                if self.wants(record, from) {
+                    scratch.clear();
+                    env.renderer.render(self.format, record, &mut scratch);
+                    put(&scratch);
+                }
+                record.offset < self.range.end
+            });
+        }
+        let limits = run.segment.limits();
+        run.for_each_batch(env, block, |batch, position, decoder| {
+            let mut holds_some = false;
+            if env.is_visible(batch) {
+                for record in batch.records(decoder, &limits).map_err(|_| run.stale())? {
+                    holds_some |= self.wants(&record.map_err(|_| run.stale())?, from);
+                }
+            }
+            if holds_some {
+                scratch.clear();
+                push_batch(self.format, batch, position, decoder, &run.segment, &mut scratch);
+                put(&scratch);
+            }
+            Ok(true)
+        })
+    }
+
+    /// Looks a little further, if that costs no more than is `left`.
+    fn step(&self, env: &Env<'_>, found: &mut Found, left: &mut u64) -> Result<Stepped, ViewError> {
+        if found.is_done {
+            return Ok(Stepped::Done);
+        }
+        let stepped = match found.run.clone() {
+            None => self.next_segment(env, found, left)?,
+            Some((run, stop)) => self.next_block(env, found, left, &run, stop)?,
+        };
+        found.is_done = stepped == Stepped::Done;
+        Ok(stepped)
+    }
+
+    /// Finds the next segment that may hold records that pass, and the run to look at.
+    fn next_segment(&self, env: &Env<'_>, found: &mut Found, left: &mut u64) -> Result<Stepped, LogError> {
+        let end = self.range.end.min(self.view.limit());
+        let Some(from) = self.filter.next(found.looked_to).filter(|from| *from < end) else {
+            return Ok(Stepped::Done);
+        };
+        let segments = self.view.partition.segments()?;
+        let mut index = Partition::floor(&segments, from);
+        if segments.get(index).is_some_and(|segment| segment.below() <= from) {
+            index += 1;
+        }
+        let Some(segment) = segments.get(index).filter(|segment| segment.lower < end) else {
+            return Ok(Stepped::Done);
+        };
+        let Some((first, stop)) = self.offsets_in(env, segment, left)? else { return Ok(Stepped::TooDear) };
+        let (first, stop) = (first.max(from), stop.min(end).min(segment.below()));
+        if first >= stop {
+            found.looked_to = segment.below();
+            return Ok(Stepped::On);
+        }
+        let run = self.view.run_near(env, segment, None, first)?;
+        found.looked_to = first;
+        found.run = Some((run, stop));
+        Ok(Stepped::On)
+    }
+
+    /// The offsets of a segment between which its records that pass are; `None` when telling costs more than is `left`.
+    fn offsets_in(
+        &self,
+        env: &Env<'_>,
+        segment: &Arc<Segment>,
+        left: &mut u64,
+    ) -> Result<Option<(Offset, Offset)>, LogError> {
+        let all = (segment.lower, segment.below());
+        let Filter::Period(period) = self.filter else { return Ok(Some(all)) };
+        let cost = self.view.times_cost(env, segment);
+        // What was measured tells more than headers do.
+        if cost > 0 && self.view.run(env, segment).is_complete(env, None) {
+            return Ok(Some(all));
+        }
+        if cost > *left {
+            return Ok(None);
+        }
+        *left -= cost;
+        let none = (segment.below(), segment.below());
+        Ok(Some(self.view.times(env, segment)?.offsets_of(period).unwrap_or(none)))
+    }
+
+    /// Looks at the next block of a run.
+    fn next_block(
+        &self,
+        env: &Env<'_>,
+        found: &mut Found,
+        left: &mut u64,
+        run: &Arc<Run>,
+        stop: Offset,
+    ) -> Result<Stepped, ViewError> {
+        let Some(next) = self.filter.next(found.looked_to).filter(|next| *next < stop) else {
+            found.leave_run(stop);
+            return Ok(Stepped::On);
+        };
+        let cost = run.cost(env, None, Goal::Offset(next));
+        if cost > *left {
+            return Ok(Stepped::TooDear);
+        }
+        *left -= cost;
+        run.extend(env, None, Goal::Offset(next))?;
+        let block = run.block_at(next).map(|(block, _)| block).filter(|block| block.base() < stop);
+        let gap_end = block.map_or(stop, |block| block.base());
+        let is_damaged = match &block {
+            Some(block) => block.is_after_damage(),
+            None => run.ends_damaged(),
+        };
+        if self.view.scope.fail_on_damage && is_damaged && gap_end > next {
+            found.damage = Some((run.clone(), gap_end));
+            return Ok(Stepped::Done);
+        }
+        let Some(block) = block else {
+            found.leave_run(stop);
+            return Ok(Stepped::On);
+        };
+        let (some, all) = self.filter.judge(&block);
+        if some {
+            let (start, end) = block.span();
+            if end - start > *left {
+                return Ok(Stepped::TooDear);
+            }
+            *left -= end - start;
+            self.add(env, found, run, &block, all)?;
+        }
+        found.looked_to = block.last().next();
+        Ok(Stepped::On)
+    }
+
+    /// Adds what passes of a block.
+    fn add(
+        &self,
+        env: &Env<'_>,
+        found: &mut Found,
+        run: &Arc<Run>,
+        block: &Block,
+        all: bool,
+    ) -> Result<(), LogError> {
+        let is_inside = found.looked_to <= block.base() && block.last() < self.range.end;
+        // A run whose output was measured up to here goes on cheaply, and needs no memory of ours.
+        if all && is_inside && !self.format.is_of_batches() {
+            let known = run.at_offset(self.format, block.base()).is_some();
+            if known || run.reaches(self.format, block) {
+                run.extend(env, self.format, Goal::Offset(block.last()))?;
+                if let Some((placed, _)) = run.at_offset(self.format, block.last()) {
+                    found.push_output(run, placed.start, placed.end);
+                    return Ok(());
+                }
+            }
+        }
+        let mut len = 0;
+        let from = found.looked_to;
+        self.render(env, run, (block, from), |part| len += part.len() as u64)?;
+        if len > 0 {
+            let end = found.size() + len;
+            found.pieces.push(Piece { run: run.clone(), what: What::Block(*block, from), end });
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_rendered(&self) -> MutexGuard<'_, Option<(usize, Arc<Vec<u8>>)>> {
+        self.rendered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Found {
+    fn size(&self) -> u64 {
+        self.pieces.last().map_or(0, |piece| piece.end)
+    }
+
+    /// Goes on behind a run.
+    fn leave_run(&mut self, stop: Offset) {
+        let Some((run, _)) = self.run.take() else { return };
+        // Behind `stop` nothing of this segment passes.
+        self.looked_to = self.looked_to.max(stop).max(run.segment.below());
+    }
+
+    /// Adds a stretch of a run's output, to the last piece if that goes on so.
+    fn push_output(&mut self, run: &Arc<Run>, from: u64, to: u64) {
+        let end = self.size() + (to - from);
+        let start = self.pieces.len().checked_sub(2).and_then(|before| self.pieces.get(before));
+        let start = start.map_or(0, |before| before.end);
+        match self.pieces.last_mut() {
+            Some(Piece { run: same, what: What::Output(first), end: last })
+                if Arc::ptr_eq(same, run) && *first + (*last - start) == from =>
+            {
+                *last = end;
+            }
+            _ if to > from => self.pieces.push(Piece { run: run.clone(), what: What::Output(from), end }),
+            _ => {}
+        }
+    }
+}
