@@ -33,16 +33,19 @@ public class MakeData {
         String address = args[0];
         String set = args[1];
         Records records = switch (set) {
-            case "kib" -> lines(set, 1 << 20, 1024);
-            case "small" -> lines(set, 8_000_000, 100);
+            case "kib" -> lines(set, 1 << 20, 1024, 1, 0);
+            case "small" -> lines(set, 8_000_000, 100, 1, 0);
+            case "month" -> lines(set, 10_000_000, 1024, 259, 1_000_000);
             case "json-zstd", "json-lz4" -> json(set);
             default -> throw new IllegalArgumentException("no set " + set);
         };
         Properties p = new Properties();
         p.put("bootstrap.servers", address);
         try (Admin admin = Admin.create(p)) {
-            // Defaults: segments of 1 GiB, CreateTime. The broker keeps what it gets.
-            admin.createTopics(List.of(new NewTopic(set, 1, (short) 1).configs(Map.of("compression.type", "producer")))).all().get();
+            // Defaults: segments of 1 GiB (those of a month are of 100 MiB), CreateTime. The broker keeps what it gets.
+            String segment = set.equals("month") ? "104857600" : "1073741824";
+            Map<String, String> configs = Map.of("compression.type", "producer", "segment.bytes", segment);
+            admin.createTopics(List.of(new NewTopic(set, 1, (short) 1).configs(configs))).all().get();
         }
         // The producer's defaults: batch.size 16384, linger.ms 5, acks all, idempotent.
         p.put("compression.type", set.startsWith("json-") ? set.substring(5) : "none");
@@ -64,8 +67,8 @@ public class MakeData {
         System.out.println(set + ": " + count + " records, " + bytes + " bytes of values");
     }
 
-    /** Lines of words, each of exactly `size` bytes, a millisecond apart. */
-    static Records lines(String topic, long count, int size) {
+    /** Lines of words, each of exactly `size` bytes, so many milliseconds apart, without keys or with so many different ones. */
+    static Records lines(String topic, long count, int size, long apart, int keys) {
         var random = new SplittableRandom(1);
         byte[][] words = new byte[WORDS.length][];
         for (int i = 0; i < words.length; i++) words[i] = (WORDS[i] + " ").getBytes(StandardCharsets.US_ASCII);
@@ -81,7 +84,9 @@ public class MakeData {
                 System.arraycopy(word, 0, value, at, n);
                 at += n;
             }
-            return new ProducerRecord<>(topic, 0, START + done[0]++, null, value);
+            byte[] key = keys == 0 ? null : ("key-" + random.nextInt(keys)).getBytes(StandardCharsets.US_ASCII);
+            // The last one is not in the future: brokers take none that is (KIP-937).
+            return new ProducerRecord<>(topic, 0, START + (apart - 1) * (done[0] - count) + done[0]++, key, value);
         };
     }
 

@@ -302,7 +302,10 @@ fn a_mountpoint_that_is_not_empty_is_asked_for() {
     let refused = world.fails(ROOT, &mount(""));
     assert!(refused.contains("is not empty") && refused.lines().count() == 1, "{refused}");
     world.ok(ROOT, &mount("-o nonempty"));
-    assert_eq!(world.ok(ROOT, r#"ls "$W/mnt/codec-none" && umount "$W/mnt" && ls "$W/mnt""#), "0\n1\n2\nx\n");
+    assert_eq!(
+        world.ok(ROOT, r#"ls "$W/mnt/codec-none" && umount "$W/mnt" && ls "$W/mnt""#),
+        "0\n1\n2\nall\ninfo\ninfo.json\nx\n"
+    );
 }
 
 /// What of a source may not change by reading: every file's checksum, and its time of change.

@@ -241,6 +241,33 @@ fn case_25_info_counts_the_records_that_the_log_shows() {
     }
 }
 
+/// twmb/kcl#10: a consumer with `read_committed` that stands still does not say at whose transaction.
+#[test]
+fn case_61_info_names_the_open_transaction() {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let since = i64::try_from(now.as_millis()).unwrap() - 3_600_000;
+    let mut begun = Plan::of(vec![ShownRecord { timestamp: since, ..record(144, b"x") }], Compression::None);
+    (begun.producer, begun.is_transactional) = (2000, true);
+    let mut other = Plan::of(vec![record(145, b"y")], Compression::None);
+    (other.producer, other.is_transactional) = (2001, true);
+    let directory = Directory::default();
+    let batches = [batch(0, 143), batches::encode(&begun).remove(0), batches::encode(&other).remove(0)];
+    let marker = batches::encode(&Plan::marker(146, 2001, true)).remove(0);
+    directory.write_segment(0, &concat(&[&batches[..], &[marker, batch(147, 150)]].concat()));
+    for partition in ["t/0", "t/0@committed"] {
+        let fs = open(&directory);
+        let info = info(&fs, partition);
+        assert_eq!(info["last_stable_offset"], 144, "{partition}");
+        let [open] = info["open_transactions"].as_array().unwrap().as_slice() else { panic!("{info}") };
+        let said = ["producer_id", "producer_epoch", "first_offset", "since"].map(|name| open[name].as_i64());
+        assert_eq!(said, [Some(2000), Some(0), Some(144), Some(since)]);
+        assert_eq!(open["age"], "60 min");
+        let text = String::from_utf8(shown::read(&fs, &format!("{partition}/info"))).unwrap();
+        assert!(text.contains("producer 2000, epoch 0, from offset 144, since "), "{text}");
+        assert!(text.contains(", for 60 min\n"), "{text}");
+    }
+}
+
 /// edenhill/kcat#219: the last ten of a topic that holds three.
 #[test]
 fn case_26_the_last_ten_of_three_are_three() {
@@ -444,7 +471,7 @@ fn case_55_deleted_topics_with_dots() {
     std::fs::create_dir(&deleted).unwrap();
     std::fs::write(deleted.join("00000000000000000000.log"), batch(0, 1).bytes).unwrap();
     let fs = open(&directory);
-    assert_eq!(shown::names(&fs, "my.topic"), ["3.delete"]);
+    assert_eq!(shown::labels(&fs, "my.topic"), ["3.delete"]);
     assert_eq!(shown::read(&fs, "my.topic/3.delete/log"), lines(0..=1));
 }
 
@@ -456,7 +483,7 @@ fn case_57_foreign_directories_are_notes() {
     std::fs::create_dir(directory.path().join("lost+found")).unwrap();
     std::fs::create_dir(directory.path().join("backup of monday")).unwrap();
     let fs = open(&directory);
-    assert_eq!(shown::names(&fs, ""), [".topicfs", "README.txt", "t"]);
+    assert_eq!(shown::names(&fs, ""), [".topicfs", "README.txt", "t", "topics.tsv"]);
     let notes = String::from_utf8(shown::read(&fs, ".topicfs/problems")).unwrap();
     assert_eq!(notes.lines().count(), 2, "{notes}");
     assert!(
@@ -478,7 +505,7 @@ fn case_58_partition_metadata_missing_or_empty() {
         assert_eq!(shown::read(&fs, "t/0/log"), lines(0..=1));
         assert_eq!(info(&fs, "t/0")["topic_id"], Value::Null);
         let text = String::from_utf8(shown::read(&fs, "t/0/info")).unwrap();
-        assert!(text.contains("topic id            unknown\n"), "{text}");
+        assert!(text.contains("topic id                unknown\n"), "{text}");
     }
 }
 

@@ -61,7 +61,7 @@ fn refusal_of(source: &str) -> String {
 
 fn topics(fs: &Fs) -> Vec<String> {
     let mut names = shown::names(fs, "");
-    names.retain(|name| ![".topicfs", "README.txt"].contains(&name.as_str()));
+    names.retain(|name| ![".topicfs", "README.txt", "topics.tsv"].contains(&name.as_str()));
     names
 }
 
@@ -155,7 +155,7 @@ fn a_partition_without_permission_is_a_note_and_the_others_are_there() {
     std::fs::set_permissions(dir.path().join("a-0"), PermissionsExt::from_mode(0o000)).unwrap();
     let fs = open(dir.path());
     if std::fs::read_dir(dir.path().join("a-0")).is_err() {
-        assert_eq!(shown::names(&fs, "a"), ["1"]);
+        assert_eq!(shown::labels(&fs, "a"), ["1"]);
         assert!(notes(&fs).contains("a-0\tcan't be listed"), "{}", notes(&fs));
     }
     assert_eq!(shown::read(&fs, "a/1/log"), b"a-1\n");
@@ -168,7 +168,7 @@ fn several_data_directories_and_the_same_partition_in_two() {
     std::fs::write(two.path().join("a-0/00000000000000000000.log"), segment(&["the other"])).unwrap();
     let fs = shown::open(&format!("{}, {}", one.path().display(), two.path().display()), Options::default());
     assert_eq!(topics(&fs), ["a", "b"]);
-    assert_eq!(shown::names(&fs, "a"), ["0", "0.source-2", "1"]);
+    assert_eq!(shown::labels(&fs, "a"), ["0", "0.source-2", "1"]);
     assert_eq!(shown::read(&fs, "a/0/log"), b"a-0\n");
     assert_eq!(shown::read(&fs, "a/0.source-2/log"), b"the other\n");
 }
@@ -210,7 +210,7 @@ fn one_partition_directory() {
         .unwrap();
     let fs = open(&dir.path().join("my.topic-with-dashes-12"));
     assert_eq!(topics(&fs), ["my.topic-with-dashes"]);
-    assert_eq!(shown::names(&fs, "my.topic-with-dashes"), ["12"]);
+    assert_eq!(shown::labels(&fs, "my.topic-with-dashes"), ["12"]);
     assert_eq!(
         shown::read(&fs, "my.topic-with-dashes/12/log"),
         b"y\n",
@@ -276,7 +276,7 @@ fn leftovers_of_a_broker_and_their_labels() {
     let dir = data(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let fs = open(dir.path());
     assert_eq!(topics(&fs), ["my.topic"]);
-    let labels = shown::names(&fs, "my.topic");
+    let labels = shown::labels(&fs, "my.topic");
     assert_eq!(labels, ["3", "3.delete", "3.future", "3.stray", "4.delete", "4.delete-9a2b3c4d"]);
     for (label, name) in labels.iter().zip(&names) {
         assert_eq!(shown::read(&fs, &format!("my.topic/{label}/log")), format!("{name}\n").as_bytes());
@@ -285,10 +285,10 @@ fn leftovers_of_a_broker_and_their_labels() {
 
 #[test]
 fn a_topic_with_the_name_of_a_file_of_ours_wins() {
-    let dir = data(&["README.txt-0", ".topicfs-0"]);
+    let dir = data(&["README.txt-0", ".topicfs-0", "topics.tsv-0"]);
     let fs = open(dir.path());
-    assert_eq!(shown::names(&fs, ""), [".topicfs", "README.txt"]);
-    for topic in ["README.txt", ".topicfs"] {
+    assert_eq!(shown::names(&fs, ""), [".topicfs", "README.txt", "topics.tsv"]);
+    for topic in ["README.txt", ".topicfs", "topics.tsv"] {
         assert_eq!(shown::read(&fs, &format!("{topic}/0/log")), format!("{topic}-0\n").as_bytes());
     }
 }
@@ -303,7 +303,7 @@ fn ten_thousand_partitions_are_listed_in_bounded_time() {
     }
     let begun = Instant::now();
     let fs = open(dir.path());
-    assert_eq!(shown::names(&fs, "big").len(), 10_000);
+    assert_eq!(shown::labels(&fs, "big").len(), 10_000);
     assert_eq!(shown::read(&fs, "big/9999/log"), b"");
     // Half a second on a quiet machine; what must not be is a scan of the list for each.
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
@@ -349,7 +349,7 @@ fn directories_that_appear_and_go_while_it_is_open() {
         .unwrap();
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(
-        (topics(&fs), shown::names(&fs, "a")),
+        (topics(&fs), shown::labels(&fs, "a")),
         (vec!["a".to_owned(), "b".to_owned()], vec!["0.delete".to_owned()])
     );
     std::fs::remove_dir_all(dir.path().join("b-0")).unwrap();

@@ -36,7 +36,7 @@ fn open(source: &Path) -> Fs {
 
 fn topics(fs: &Fs) -> Vec<String> {
     let mut names = shown::names(fs, "");
-    names.retain(|name| ![".topicfs", "README.txt"].contains(&name.as_str()));
+    names.retain(|name| ![".topicfs", "README.txt", "topics.tsv"].contains(&name.as_str()));
     names
 }
 
@@ -61,7 +61,7 @@ fn a_store_shows_the_records_that_consumers_got() {
         let shown_topics = topics(&fs);
         for (topic, end) in TOPICS {
             assert!(shown_topics.iter().any(|name| name == topic), "{shown_topics:?}");
-            assert_eq!(shown::names(&fs, topic), ["0"]);
+            assert_eq!(shown::labels(&fs, topic), ["0"]);
             for committed in [false, true] {
                 let path = if committed {
                     format!("{topic}/0@committed/log.jsonl")
@@ -211,7 +211,7 @@ fn a_broker_and_its_store_stand_side_by_side() {
     let [local, _] = stores();
     let both = format!("{},{}", case().join("data").display(), local.display());
     let fs = shown::open(&both, Options::default());
-    assert_eq!(shown::names(&fs, "tier"), ["0", "0-cvoAGWZO"]);
+    assert_eq!(shown::labels(&fs, "tier"), ["0", "0-cvoAGWZO"]);
     let offsets = |path: &str| -> Vec<i64> {
         shown::records(&shown::read(&fs, path)).iter().map(|record| record.offset).collect()
     };
@@ -226,17 +226,17 @@ fn a_topic_that_was_made_again_and_partitions_that_come_later() {
     let copy = fixtures::copy(&local);
     let again = copy.path().join("tier-0-AAAAAAAAAAAAAAAAAAAAAQ");
     fixtures::copy_into(&copy.path().join("tier-cut-0-hB28rkcTSNKly-7mcnDsfg"), &again);
-    assert_eq!(shown::names(&open(copy.path()), "tier"), ["0", "0-cvoAGWZO"]);
+    assert_eq!(shown::labels(&open(copy.path()), "tier"), ["0", "0-cvoAGWZO"]);
 
     let copy = fixtures::copy(&aiven);
     let fs = open(copy.path());
-    assert_eq!(shown::names(&fs, "tier"), ["0"]);
+    assert_eq!(shown::labels(&fs, "tier"), ["0"]);
     std::thread::sleep(Duration::from_millis(50));
-    assert_eq!(shown::names(&fs, "tier"), ["0"]);
+    assert_eq!(shown::labels(&fs, "tier"), ["0"]);
     let topic = copy.path().join("tier-cvoAGWZORPu0OBAxRN_ePg");
     fixtures::copy_into(&topic.join("0"), &topic.join("1"));
     std::thread::sleep(Duration::from_millis(50));
-    assert_eq!(shown::names(&fs, "tier"), ["0", "1"]);
+    assert_eq!(shown::labels(&fs, "tier"), ["0", "1"]);
 }
 
 #[test]

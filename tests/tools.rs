@@ -198,14 +198,14 @@ fn compare(tool: &Tool, mount: &Path, plain: &Path, file: &str) -> Result<(), St
     ))
 }
 
-/// Copies of files of the partition `t/0` as plain files.
+/// Copies of files of the topic `t` as plain files.
 fn copies(growing: &Growing, files: &[String]) -> tempfile::TempDir {
     let copies = tempfile::tempdir().expect("temporary directory");
     let fs = shown::open(growing.data().to_str().expect("UTF-8"), Options::default());
     for file in files {
         let copy = copies.path().join(file);
         fs::create_dir_all(copy.parent().expect("a directory")).expect("directory can be made");
-        fs::write(copy, shown::read(&fs, &format!("t/0/{file}"))).expect("file can be written");
+        fs::write(copy, shown::read(&fs, &format!("t/{file}"))).expect("file can be written");
     }
     copies
 }
@@ -247,15 +247,18 @@ fn every_tool_reads_a_mount_as_it_reads_plain_files() {
     let before = state(growing.data());
     let Some(mounted) = Mounted::new(growing.data()) else { return };
     let second = mounted::names(&mounted.path("t/0/by-segment")).swap_remove(2);
-    let files = ["log", "log.jsonl", "tail", "by-offset/5..105.jsonl"].map(str::to_owned).into_iter();
-    let files: Vec<_> =
-        files.chain([format!("by-segment/{second}"), format!("segments/{second}.log")]).collect();
+    let files = ["log", "log.jsonl", "tail", "by-offset/5..105.jsonl", "by-time/2000..2100.tsv"];
+    let files = files.map(|file| format!("0/{file}")).into_iter();
+    let files: Vec<_> = files
+        .chain([format!("0/by-segment/{second}"), format!("0/segments/{second}.log")])
+        .chain(["all/log.jsonl", "all/by-time/2000...txt"].map(str::to_owned))
+        .collect();
     let plain = copies(&growing, &files);
     let (mut table, mut wrong) = (String::new(), Vec::new());
     for tool in TOOLS.iter().filter(|tool| has(tool.1)) {
         write!(table, "{:15}", tool.0).expect("a string");
         for file in &files {
-            let result = compare(tool, &mounted.path("t/0"), plain.path(), file);
+            let result = compare(tool, &mounted.path("t"), plain.path(), file);
             write!(table, "  {}", if result.is_ok() { "ok" } else { "--" }).expect("a string");
             wrong.extend(result.err());
         }
@@ -273,17 +276,21 @@ fn tools_are_right_on_a_file_that_nobody_has_measured() {
     }
     // Less than a MiB is measured at once.
     let growing = source(1_300_000);
-    let plain = copies(&growing, &["log.jsonl".to_owned()]);
+    let files = ["0/log.jsonl", "0/by-time/2000..2100.jsonl", "all/log.jsonl"].map(str::to_owned);
+    let plain = copies(&growing, &files);
     let fresh = |tool: &&Tool| !LOOK_BEFORE_OPENING.contains(&tool.0) && has(tool.1);
-    let tools: Vec<_> = TOOLS.iter().filter(fresh).collect();
+    let tools = TOOLS.iter().filter(fresh).enumerate();
+    let tools: Vec<_> = tools.map(|(number, tool)| (tool, &files[number % files.len()])).collect();
     let next = std::sync::atomic::AtomicUsize::new(0);
     let wrong = std::sync::Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
-                while let Some(tool) = tools.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                while let Some((tool, file)) =
+                    tools.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+                {
                     let mounted = Mounted::new(growing.data()).expect("there is a device");
-                    let result = compare(tool, &mounted.path("t/0"), plain.path(), "log.jsonl");
+                    let result = compare(tool, &mounted.path("t"), plain.path(), file);
                     wrong.lock().expect("no panic").extend(result.err());
                 }
             });
@@ -325,9 +332,13 @@ fn walks_over_a_whole_mount_end_and_leave_the_source_as_it_was() {
     if !mounted::can_mount() {
         return;
     }
-    for (version, name) in
-        [("4.4.0", "shapes"), ("4.4.0", "txn"), ("4.4.0", "compacted"), ("0.8.2.2", "codecs")]
-    {
+    for (version, name) in [
+        ("4.4.0", "shapes"),
+        ("4.4.0", "txn"),
+        ("4.4.0", "compacted"),
+        ("4.4.0", "times"),
+        ("0.8.2.2", "codecs"),
+    ] {
         let source = fixtures::copy(&fixtures::case(version, name).data());
         let before = state(source.path());
         let mounted = Mounted::new(source.path()).expect("there is a device");

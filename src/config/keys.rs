@@ -132,6 +132,11 @@ pub(super) const KEYS: &[Key<Config>] = &[
         kind: optional!(Rate, options.max_read_rate),
     },
     Key {
+        name: "noxattr",
+        about: "no extended attributes; spares `ls -l` two questions a file",
+        kind: of_mount!(Flag, options.noxattr),
+    },
+    Key {
         name: "allow_other",
         about: "let those in who may read the source",
         kind: of_mount!(Flag, mount.allow_other),

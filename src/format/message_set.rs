@@ -171,6 +171,11 @@ impl<'s> Messages<'s> {
         Ok(Self { rest, wrapper: Some(wrapper), ..single })
     }
 
+    /// The bytes of the messages that are still to come.
+    pub(super) const fn unpacked_len(&self) -> usize {
+        self.rest.len()
+    }
+
     pub(super) const fn last_message(&self) -> Option<MessageInfo> {
         self.last_message
     }

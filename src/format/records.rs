@@ -47,6 +47,17 @@ impl<'s> Records<'s> {
     }
 }
 
+impl Records<'_> {
+    /// Before the first record: the bytes that the entry would take without a codec, which those of magic 0 and 1 take as
+    /// messages of their own.
+    pub fn unpacked_len(&self) -> usize {
+        match &self.0 {
+            Kind::Batch(records) => HEADER_V2_LEN.saturating_add(records.rest.rest().len()),
+            Kind::Set(messages) => messages.unpacked_len(),
+        }
+    }
+}
+
 impl<'s> Iterator for Records<'s> {
     type Item = Result<Record<'s>, BatchError>;
 

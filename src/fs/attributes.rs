@@ -60,6 +60,17 @@ impl Owner {
     }
 }
 
+impl Owner {
+    /// Who is both, `only` that user where the two have different owners.
+    pub fn both(self, other: Self, only: Self) -> Self {
+        if (self.uid, self.gid) != (other.uid, other.gid) {
+            return only;
+        }
+        let (file_mode, dir_mode) = (self.file_mode & other.file_mode, self.dir_mode & other.dir_mode);
+        Self { file_mode, dir_mode, ..self }
+    }
+}
+
 /// The time of a record as a file's time; a record without one has the epoch's.
 pub fn record_time(timestamp: Timestamp) -> SystemTime {
     match u64::try_from(timestamp.0) {

@@ -16,6 +16,7 @@ use crate::fs::node::{Item, Node, PartitionKey, Records, RecordsKind, Timed, Tim
 use crate::fs::options::Listing;
 use crate::fs::time_names::{ByTime, Clock, Unit};
 use crate::units::{Offset, Period, Timestamp};
+use crate::view::format::Formats;
 
 const HOUR_MS: i64 = 3600 * 1000;
 
@@ -25,27 +26,18 @@ impl Fs {
         if name == "README.txt" {
             return Ok(Node::Of(key.clone(), Item::ByTimeReadme));
         }
-        let named = ByTime::parse(name, &self.clock(key, None), self.formats())
+        let named = ByTime::parse(name, &self.clock(&key.topic, None), self.formats())
             .ok_or_else(|| FsError::bad_name(name, BY_TIME))?;
         self.named_time(key, named)
     }
 
     /// A name in the directory of a period: a part of it, or one of its records.
     pub(super) fn times_child(&self, key: &PartitionKey, times: &Times, name: &str) -> Result<Node, FsError> {
-        let clock = self.clock(key, times.utc_offset);
-        let named = match times.unit {
-            Unit::Records => return self.record_in(key, times, name),
-            Unit::Days => ByTime::parse(name, &clock, self.formats()),
-            Unit::Hours => {
-                let date = clock.date(times.period.from).ok_or(FsError::NotFound)?;
-                ByTime::parse(&format!("{date}T{name}"), &clock, self.formats())
-                    .filter(|_| !name.contains(".."))
-            }
-        };
-        let named = named.ok_or_else(|| FsError::bad_name(name, BY_TIME))?;
-        if named.period.from < times.period.from || named.period.to > times.period.to {
-            return Err(FsError::NotFound);
+        if times.unit == Unit::Records {
+            return self.record_in(key, times, name);
         }
+        let clock = self.clock(&key.topic, times.utc_offset);
+        let named = part_named(name, times.period, times.unit, (&clock, self.formats()))?;
         self.named_time(key, ByTime { utc_offset: named.utc_offset.or(times.utc_offset), ..named })
     }
 
@@ -92,7 +84,7 @@ impl Fs {
     /// The days on which there may be records.
     pub(super) fn by_time_names(&self, key: &PartitionKey) -> Result<Vec<(OsString, Node)>, FsError> {
         let mut names = vec![("README.txt".into(), Node::Of(key.clone(), Item::ByTimeReadme))];
-        for day in self.days(key, Period::ALL, &self.clock(key, None))? {
+        for day in self.parts_of(key, Period::ALL, Unit::Days, &self.clock(&key.topic, None))? {
             let node = self.by_time_child(key, &day)?;
             names.push((day.into(), node));
         }
@@ -105,29 +97,22 @@ impl Fs {
         key: &PartitionKey,
         times: &Times,
     ) -> Result<Vec<(OsString, Node)>, FsError> {
-        let clock = self.clock(key, times.utc_offset);
-        let found = match times.unit {
-            Unit::Days => self.days(key, times.period, &clock)?,
-            Unit::Hours => self.hours(key, times.period, &clock)?,
-            Unit::Records => return self.names_of_records(key, times),
-        };
-        let of_topic = self.of_topic(&key.topic);
-        let mut names = Vec::new();
-        let mut add = |name: String| -> Result<(), FsError> {
-            let node = self.times_child(key, times, &name)?;
-            names.push((name.into(), node));
-            Ok(())
-        };
-        for name in found {
-            if times.unit == Unit::Days || of_topic.options.listing == Listing::Full {
-                add(name.clone())?;
-            }
-            // The directory of an hour has a name for each record, so that walks must not meet it.
-            for format in of_topic.formats_listed.iter().filter(|_| times.unit == Unit::Hours) {
-                add(format!("{name}.{}", self.formats().extension(*format)))?;
-            }
+        let clock = self.clock(&key.topic, times.utc_offset);
+        if times.unit == Unit::Records {
+            return self.names_of_records(key, times);
         }
-        Ok(names)
+        let found = self.parts_of(key, times.period, times.unit, &clock)?;
+        let of_topic = self.of_topic(&key.topic);
+        let with_directories = times.unit == Unit::Days || of_topic.options.listing == Listing::Full;
+        let directories = found.iter().filter(|_| with_directories).cloned();
+        // The directory of an hour has a name for each record, so that walks must not meet it.
+        let files = found.iter().filter(|_| times.unit == Unit::Hours);
+        let extensions: Vec<_> =
+            of_topic.formats_listed.iter().map(|f| self.formats().extension(*f)).collect();
+        let files =
+            files.flat_map(|hour| extensions.iter().map(move |extension| format!("{hour}.{extension}")));
+        let node = |name: String| Ok((name.clone().into(), self.times_child(key, times, &name)?));
+        directories.chain(files).map(node).collect()
     }
 
     fn names_of_records(&self, key: &PartitionKey, times: &Times) -> Result<Vec<(OsString, Node)>, FsError> {
@@ -146,36 +131,16 @@ impl Fs {
         Ok(parts(*first, last.next()).map(|range| (name_of_part(range).into(), part(range))).collect())
     }
 
-    fn days(&self, key: &PartitionKey, period: Period, clock: &Clock) -> Result<Vec<String>, FsError> {
+    /// The names of the days or hours of a period in which there may be records.
+    fn parts_of(
+        &self,
+        key: &PartitionKey,
+        period: Period,
+        unit: Unit,
+        clock: &Clock,
+    ) -> Result<Vec<String>, FsError> {
         let view = self.view(key)?;
-        let mut days: Vec<String> = Vec::new();
-        let mut at = Timestamp(period.from.0.max(0));
-        while let Some(time) = view.next_time(key.committed, at)?.filter(|time| *time < period.to) {
-            let Some(day) = clock.date(time).map(|date| date.to_string()) else { break };
-            let Some(named) = ByTime::parse(&day, clock, self.formats()) else { break };
-            days.push(day);
-            at = named.period.to;
-        }
-        Ok(days)
-    }
-
-    fn hours(&self, key: &PartitionKey, period: Period, clock: &Clock) -> Result<Vec<String>, FsError> {
-        let view = self.view(key)?;
-        let mut hours: Vec<String> = Vec::new();
-        let mut at = Timestamp(period.from.0.max(0));
-        while let Some(time) = view.next_time(key.committed, at)?.filter(|time| *time < period.to) {
-            let Some(time_of_day) = clock.time_of_day(time) else { break };
-            let hour = format!("{:02}", time_of_day.hour());
-            // The hour that a clock change repeats is one name.
-            if hours.last() != Some(&hour) {
-                hours.push(hour);
-            }
-            let into_hour = i64::from(time_of_day.minute()) * 60_000
-                + i64::from(time_of_day.second()) * 1000
-                + i64::from(time_of_day.millisecond());
-            at = Timestamp(time.0 - into_hour + HOUR_MS);
-        }
-        Ok(hours)
+        parts_of(period, unit, clock, |time| Ok(view.next_time(key.committed, time)?))
     }
 
     /// The time of a period's file: its end, or that of its last segment where that is earlier.
@@ -186,10 +151,65 @@ impl Fs {
         Ok(if period.to == Period::ALL.to { written } else { written.min(record_time(period.to)) })
     }
 
-    /// The time now, in the time zone that a partition's names are in.
-    pub(super) fn clock(&self, key: &PartitionKey, utc_offset: Option<i32>) -> Clock {
+    /// The time now, in the time zone that a topic's names are in.
+    pub(super) fn clock(&self, topic: &str, utc_offset: Option<i32>) -> Clock {
         let fixed = utc_offset.and_then(|seconds| UtcOffset::from_seconds(seconds).ok());
-        let configured = || self.of_topic(&key.topic).options.timezone.clone();
+        let configured = || self.of_topic(topic).options.timezone.clone();
         Clock::now(fixed.map_or_else(configured, UtcOffset::to_time_zone))
     }
+}
+
+/// The day or hour of a period that a name in its directory stands for.
+pub(super) fn part_named(
+    name: &str,
+    period: Period,
+    unit: Unit,
+    (clock, formats): (&Clock, &Formats),
+) -> Result<ByTime, FsError> {
+    let named = if unit == Unit::Hours {
+        let date = clock.date(period.from).ok_or(FsError::NotFound)?;
+        ByTime::parse(&format!("{date}T{name}"), clock, formats).filter(|_| !name.contains(".."))
+    } else {
+        ByTime::parse(name, clock, formats)
+    };
+    let named = named.ok_or_else(|| FsError::bad_name(name, BY_TIME))?;
+    let is_within = period.from <= named.period.from && named.period.to <= period.to;
+    if is_within { Ok(named) } else { Err(FsError::NotFound) }
+}
+
+/// The names of a period's days or hours in which there may be records; `next` says when there may be some, at or after a time.
+pub(super) fn parts_of(
+    period: Period,
+    unit: Unit,
+    clock: &Clock,
+    mut next: impl FnMut(Timestamp) -> Result<Option<Timestamp>, FsError>,
+) -> Result<Vec<String>, FsError> {
+    let mut names: Vec<String> = Vec::new();
+    let mut at = Timestamp(period.from.0.max(0));
+    while let Some(time) = next(at)?.filter(|time| *time < period.to) {
+        let part = if unit == Unit::Days { day_at(time, clock) } else { hour_at(time, clock) };
+        let Some((name, end)) = part else { break };
+        // The hour that a clock change repeats is one name.
+        if names.last() != Some(&name) {
+            names.push(name);
+        }
+        at = end;
+    }
+    Ok(names)
+}
+
+/// The day at a time, and its end; `None` behind the calendar's end.
+fn day_at(time: Timestamp, clock: &Clock) -> Option<(String, Timestamp)> {
+    let day = clock.date(time)?.to_string();
+    let end = ByTime::parse(&day, clock, &Formats::default())?.period.to;
+    Some((day, end))
+}
+
+/// The hour of the day at a time, and its end.
+fn hour_at(time: Timestamp, clock: &Clock) -> Option<(String, Timestamp)> {
+    let time_of_day = clock.time_of_day(time)?;
+    let into_hour = i64::from(time_of_day.minute()) * 60_000
+        + i64::from(time_of_day.second()) * 1000
+        + i64::from(time_of_day.millisecond());
+    Some((format!("{:02}", time_of_day.hour()), Timestamp(time.0 - into_hour + HOUR_MS)))
 }

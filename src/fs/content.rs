@@ -11,7 +11,8 @@ use crate::fs::handles::Content;
 use crate::fs::manifest::ManifestText;
 use crate::fs::mounted::Fs;
 use crate::fs::names::RecordForm;
-use crate::fs::node::{ControlFile, Item, Node, PartitionKey, Records, RecordsKind};
+use crate::fs::node::{AllItem, ControlFile, Item, Node, PartitionKey, Records, RecordsKind};
+use crate::fs::xattrs::Xattrs;
 use crate::log::LogError;
 use crate::log::files::{self as source_files, FileId};
 use crate::view::dump::{self, entry::Tools};
@@ -41,6 +42,7 @@ fn dump_of(place: &RecordPlace<'_>) -> Vec<u8> {
 pub struct RecordContent {
     pub(super) bytes: Arc<Vec<u8>>,
     pub(super) mtime: SystemTime,
+    pub(super) xattrs: Xattrs,
     /// The partition's generation when it was read: after a truncation the offset may have another record.
     generation: u64,
 }
@@ -59,6 +61,7 @@ impl Fs {
             }
             Node::Of(key, Item::Dump(dump)) => Content::Dump(self.dump(key, dump)?),
             Node::Of(key, Item::Timed(_)) => Content::Filtered(self.filtered(key, node)?),
+            Node::OfAll(key, AllItem::Records(records)) => Content::Merged(self.merged(key, records)?),
             Node::Of(key, Item::Suspects) => Content::Suspects(self.view(key)?),
             Node::Of(_, Item::Record(..)) => Content::Bytes(self.record_content(node)?.bytes.clone()),
             Node::Of(key, Item::SourceFile(name, id)) => {
@@ -101,6 +104,7 @@ impl Fs {
         match content {
             Content::Selection(selection, _) => selection.read(at, len, out)?,
             Content::Filtered(filtered) => filtered.read(at, len, out)?,
+            Content::Merged(merged) => merged.read(at, len, out)?,
             Content::Dump(dump) => dump.read(at, len, out)?,
             Content::Suspects(view) => {
                 if let Some(suspects) = view.suspects(Effort::All)? {
@@ -150,10 +154,11 @@ impl Fs {
                     out
                 }
             };
-            RecordContent { bytes: Arc::new(bytes), mtime: record_time(record.timestamp), generation }
+            let (mtime, xattrs) = (record_time(record.timestamp), Xattrs::of(record, place));
+            RecordContent { bytes: Arc::new(bytes), mtime, xattrs, generation }
         })?;
         let content = Arc::new(found.ok_or(FsError::NotFound)?);
-        if content.bytes.len() <= KEPT_RECORD_BYTES {
+        if content.bytes.len() + content.xattrs.size() <= KEPT_RECORD_BYTES {
             self.records().push(node.clone(), content.clone());
         }
         Ok(content)
@@ -164,8 +169,11 @@ impl Fs {
         Ok(match node {
             Node::Readme => files::README.as_bytes().to_vec(),
             Node::ControlFile(file) => files::control_file(self, *file),
+            Node::Topics | Node::TopicInfo(..) => self.overview(node)?,
             Node::Of(_, Item::ByOffsetReadme) => files::BY_OFFSET_README.as_bytes().to_vec(),
-            Node::Of(_, Item::ByTimeReadme) => files::BY_TIME_README.as_bytes().to_vec(),
+            Node::Of(_, Item::ByTimeReadme) | Node::OfAll(_, AllItem::ByTimeReadme) => {
+                files::BY_TIME_README.as_bytes().to_vec()
+            }
             Node::Of(_, Item::OffsetsReadme) => files::OFFSETS_README.as_bytes().to_vec(),
             Node::Of(key, Item::Number(number)) => self.number_file(key, *number)?,
             Node::Of(key, Item::Info { json }) => info::render(&*self.view(key)?, key.committed, *json)?,

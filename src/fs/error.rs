@@ -31,6 +31,9 @@ pub enum FsError {
     /// There is no such extended attribute.
     #[error("no such attribute")]
     NoAttribute,
+    /// The mount has no extended attributes.
+    #[error("extended attributes are turned off (noxattr)")]
+    NoAttributes,
     /// Mounts are read-only.
     #[error("read-only file system")]
     ReadOnly,
@@ -77,6 +80,7 @@ impl FsError {
             Self::IsADirectory => libc::EISDIR,
             Self::UnknownHandle | Self::View(ViewError::Log(LogError::Stale { .. })) => libc::ESTALE,
             Self::NoAttribute => libc::ENODATA,
+            Self::NoAttributes => libc::ENOSYS,
             Self::ReadOnly => libc::EROFS,
             Self::View(ViewError::Damaged { .. } | ViewError::Log(LogError::NotASource { .. })) => libc::EIO,
             Self::View(ViewError::Log(LogError::Io { source, .. })) | Self::Source { source, .. } => {
@@ -93,6 +97,7 @@ impl FsError {
             | Self::NotADirectory
             | Self::IsADirectory
             | Self::NoAttribute
+            | Self::NoAttributes
             | Self::ReadOnly => tracing::Level::DEBUG,
             Self::UnknownHandle | Self::View(ViewError::Log(LogError::Stale { .. })) => tracing::Level::INFO,
             Self::View(_) | Self::Source { .. } => tracing::Level::WARN,

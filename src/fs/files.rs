@@ -11,6 +11,9 @@ use crate::view::partition_view::PartitionView;
 pub const README: &str = "\
 This is a Kafka data directory, shown as files by topicfs. Nothing here can be changed, and nothing in the source is.
 
+  topics.tsv            topic, partition, start, end, bytes, time of the last batch; no line of names:
+                          column -t topics.tsv;  sort -nk5 topics.tsv;  awk '{n += $5} END {print n}' topics.tsv
+  <topic>/info          the same of a topic, with the count of records where it is known; info.json
   <topic>/<partition>/
     log  log.jsonl      every record: values one a line, or JSON objects
     tail  tail.jsonl    the last tail_records, up to twice as many; grows while it is open:  tail -f tail.jsonl
@@ -24,6 +27,8 @@ This is a Kafka data directory, shown as files by topicfs. Nothing here can be c
     info  info.json     segments, offsets, sizes, times
     problems            damage met so far; empty when there is none. topicfs verify SOURCE reads everything
     suspect.jsonl       by name only: records that are left out elsewhere, since they are not to be trusted
+
+  <topic>/all/          the same of all partitions, merged by time: log, tail, by-time
 
 Every rendered file takes the extensions .txt, .jsonl, .tsv, .log, .dump, and those of `formats:` in the configuration, also
 where it isn't listed.

@@ -10,6 +10,7 @@ use crate::fs::manifest::ManifestText;
 use crate::fs::node::Node;
 use crate::view::dump::file::DumpFile;
 use crate::view::filtered::Filtered;
+use crate::view::merged::Merged;
 use crate::view::partition_view::PartitionView;
 use crate::view::selection::Selection;
 
@@ -20,6 +21,8 @@ pub enum Content {
     Selection(Arc<Selection>, Option<Arc<File>>),
     /// Rendered records that pass a filter.
     Filtered(Arc<Filtered>),
+    /// Records of several partitions.
+    Merged(Arc<Merged>),
     /// A dump.
     Dump(Arc<DumpFile>),
     /// Records of a partition that are not to be trusted.

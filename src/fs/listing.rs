@@ -1,14 +1,18 @@
 //! What directories list: enough to find one's way, never a name for each record unless it was asked for.
 
 use std::ffi::OsString;
+use std::sync::Arc;
 
 use crate::fs::error::FsError;
 use crate::fs::handles::Entry;
 use crate::fs::lookup::belongs;
 use crate::fs::mounted::Fs;
 use crate::fs::names;
-use crate::fs::node::{ControlFile, Item, Node, PartitionKey, ROOT_INO, Records, RecordsKind};
+use crate::fs::node::{
+    AllItem, AllKey, ControlFile, Item, Node, PartitionKey, ROOT_INO, Records, RecordsKind,
+};
 use crate::fs::options::Listing;
+use crate::fs::overview::OverviewForm;
 use crate::log::partition::{Origin, Partition};
 use crate::units::Offset;
 use crate::view::run::Goal;
@@ -39,19 +43,7 @@ impl Fs {
                 .filter(|file| file.is_listed())
                 .map(|file| (file.name().into(), Node::ControlFile(file)))
                 .collect()),
-            Node::Topic(topic) => {
-                let tree = self.source().tree();
-                let partitions = tree.topics.get(&**topic).ok_or(FsError::NotFound)?;
-                let committed = self.is_committed(topic);
-                Ok(partitions
-                    .iter()
-                    .map(|partition| {
-                        let (topic, label) = (topic.clone(), partition.label.as_str().into());
-                        let key = PartitionKey { topic, label, committed };
-                        (OsString::from(&partition.label), Node::Partition(key))
-                    })
-                    .collect())
-            }
+            Node::Topic(topic) => self.topic_names(topic),
             Node::Partition(key) => self.partition_names(key),
             Node::Of(key, Item::ByOffset) => self.by_offset_names(key),
             Node::Of(key, Item::Range(start, end)) => self.range_names(key, *start, *end),
@@ -61,20 +53,48 @@ impl Fs {
             Node::Of(key, Item::BySegment) => self.by_segment_names(key),
             Node::Of(key, Item::Segments) => self.segment_names(key),
             Node::Of(key, Item::DumpDir) => self.dump_names(key),
-            Node::Of(..) | Node::Readme | Node::ControlFile(_) => Err(FsError::NotADirectory),
+            Node::All(key) => self.all_names(key),
+            Node::OfAll(key, AllItem::ByTime) => self.all_by_time_names(key),
+            Node::OfAll(key, AllItem::Times { period, unit, utc_offset }) => {
+                self.all_times_names(key, (*period, *unit, *utc_offset))
+            }
+            Node::Of(..) | Node::OfAll(..) | Node::Readme | Node::ControlFile(_) => {
+                Err(FsError::NotADirectory)
+            }
+            Node::Topics | Node::TopicInfo(..) => Err(FsError::NotADirectory),
         }
     }
 
     fn root_names(&self) -> Vec<(OsString, Node)> {
         let tree = self.source().tree();
-        let mut names = Vec::with_capacity(tree.topics.len() + 2);
-        for (name, node) in [(".topicfs", Node::Control), ("README.txt", Node::Readme)] {
+        let mut names = Vec::with_capacity(tree.topics.len() + 3);
+        for (name, node) in
+            [(".topicfs", Node::Control), ("README.txt", Node::Readme), ("topics.tsv", Node::Topics)]
+        {
             if !tree.topics.contains_key(name) {
                 names.push((name.into(), node));
             }
         }
         names.extend(tree.topics.keys().map(|topic| (topic.into(), Node::Topic(topic.as_str().into()))));
         names
+    }
+
+    fn topic_names(&self, topic: &Arc<str>) -> Result<Vec<(OsString, Node)>, FsError> {
+        let tree = self.source().tree();
+        let partitions = tree.topics.get(&**topic).ok_or(FsError::NotFound)?;
+        let committed = self.is_committed(topic);
+        let partition = |label: &str| {
+            let key = PartitionKey { topic: topic.clone(), label: label.into(), committed };
+            (OsString::from(label), Node::Partition(key))
+        };
+        let mut names: Vec<_> = partitions.iter().map(|one| partition(&one.label)).collect();
+        if !self.partitions_of(topic).is_empty() {
+            names.push(("all".into(), Node::All(AllKey { topic: topic.clone(), committed })));
+        }
+        for (name, form) in [("info", OverviewForm::Text), ("info.json", OverviewForm::Json)] {
+            names.push((name.into(), Node::TopicInfo(topic.clone(), form)));
+        }
+        Ok(names)
     }
 
     fn partition_names(&self, key: &PartitionKey) -> Result<Vec<(OsString, Node)>, FsError> {

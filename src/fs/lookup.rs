@@ -9,7 +9,8 @@ use std::sync::Arc;
 use crate::fs::error::{BY_OFFSET, FsError};
 use crate::fs::mounted::Fs;
 use crate::fs::names::{self, ByOffset, Place, RangeEnd, RecordForm};
-use crate::fs::node::{ControlFile, Item, Node, PartitionKey, Records, RecordsKind};
+use crate::fs::node::{AllItem, AllKey, ControlFile, Item, Node, PartitionKey, Records, RecordsKind};
+use crate::fs::overview::OverviewForm;
 use crate::log::files::FileId;
 use crate::log::partition::Origin;
 use crate::units::Offset;
@@ -43,7 +44,15 @@ impl Fs {
             Node::Of(key, Item::BySegment) => self.by_segment_child(key, text?),
             Node::Of(key, Item::Segments) => self.segments_child(key, name),
             Node::Of(key, Item::DumpDir) => self.dump_child(key, text?),
-            Node::Of(..) | Node::Readme | Node::ControlFile(_) => Err(FsError::NotADirectory),
+            Node::All(key) => self.all_child(key, text?),
+            Node::OfAll(key, AllItem::ByTime) => self.all_by_time_child(key, text?),
+            Node::OfAll(key, AllItem::Times { period, unit, utc_offset }) => {
+                self.all_times_child(key, (*period, *unit, *utc_offset), text?)
+            }
+            Node::Of(..) | Node::OfAll(..) | Node::Readme | Node::ControlFile(_) => {
+                Err(FsError::NotADirectory)
+            }
+            Node::Topics | Node::TopicInfo(..) => Err(FsError::NotADirectory),
         }
     }
 
@@ -55,15 +64,24 @@ impl Fs {
         match name {
             "README.txt" => Ok(Node::Readme),
             ".topicfs" => Ok(Node::Control),
+            "topics.tsv" => Ok(Node::Topics),
             _ => Err(FsError::NotFound),
         }
     }
 
     fn topic_child(&self, topic: &Arc<str>, name: &str) -> Result<Node, FsError> {
+        match name {
+            "info" => return Ok(Node::TopicInfo(topic.clone(), OverviewForm::Text)),
+            "info.json" => return Ok(Node::TopicInfo(topic.clone(), OverviewForm::Json)),
+            _ => {}
+        }
         let (label, committed) = match name.strip_suffix(COMMITTED) {
             Some(label) => (label, true),
             None => (name, self.is_committed(topic)),
         };
+        if label == "all" && !self.partitions_of(topic).is_empty() {
+            return Ok(Node::All(AllKey { topic: topic.clone(), committed }));
+        }
         let tree = self.source().tree();
         let partition = tree.partition(topic, label).ok_or(FsError::NotFound)?;
         let label = Arc::from(partition.label.as_str());

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use crate::view::dump::file::DumpFile;
 use crate::view::filtered::Filtered;
+use crate::view::merged::Merged;
 use crate::view::partition_view::{PartitionView, ViewError};
 use crate::view::selection::{Effort, Selection};
 
@@ -23,6 +24,8 @@ pub enum Measurable {
     Selection(Arc<Selection>),
     /// Rendered records that pass a filter.
     Filtered(Arc<Filtered>),
+    /// Records of several partitions.
+    Merged(Arc<Merged>),
     /// A dump.
     Dump(Arc<DumpFile>),
     /// Records of a partition that are not to be trusted.
@@ -37,7 +40,11 @@ impl Measurable {
                 selection.size(Effort::Background).map(|_| ())
             }
             // These are found from their start on.
-            (Self::Filtered(_) | Self::Dump(_) | Self::Suspects(_), Direction::Backward) => Ok(()),
+            (
+                Self::Filtered(_) | Self::Merged(_) | Self::Dump(_) | Self::Suspects(_),
+                Direction::Backward,
+            ) => Ok(()),
+            (Self::Merged(merged), Direction::Forward) => merged.size(Effort::Background).map(|_| ()),
             (Self::Filtered(filtered), Direction::Forward) => filtered.size(Effort::Background).map(|_| ()),
             (Self::Suspects(view), Direction::Forward) => view.suspects(Effort::Background).map(|_| ()),
             (Self::Dump(dump), Direction::Forward) => Ok(dump.size(Effort::Background).map(|_| ())?),

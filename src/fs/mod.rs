@@ -8,15 +8,16 @@
 //! | [`inodes`] | the nodes that the kernel knows |
 //! | [`lookup`], [`listing`] | from a directory and a name to a node; what directories list |
 //! | [`mounted`] | the file system: what FUSE asks, answered |
-//! | [`content`], [`files`], [`manifest`], `dumps` | what files contain |
-//! | `by_time`, `offsets` | the directories of these names |
-//! | [`attributes`] | type, size, times and access of a node |
+//! | [`content`], [`files`], [`manifest`], [`overview`], `dumps` | what files contain |
+//! | `by_time`, `offsets`, `all` | the directories of these names |
+//! | [`attributes`], `xattrs` | type, size, times and access of a node; extended attributes of records |
 //! | [`handles`] | open files and directories |
 //! | [`measuring`] | sizes that take long, found in the background |
 //! | [`tails`] | the window of each `tail` |
 //! | [`options`], [`topic_options`] | what a user may choose, for a mount and for each topic |
 //! | [`error`] | errors and their errno |
 
+mod all;
 pub mod attributes;
 mod by_time;
 pub mod content;
@@ -34,10 +35,12 @@ pub mod names;
 pub mod node;
 mod offsets;
 pub mod options;
+pub mod overview;
 pub mod tails;
 pub mod time_names;
 pub mod topic_options;
 pub mod walk;
+mod xattrs;
 
 pub use error::FsError;
 pub use mounted::Fs;

@@ -10,24 +10,28 @@ use std::time::{Duration, SystemTime};
 
 use lru::LruCache;
 
+use crate::fs::all::AllTails;
 use crate::fs::attributes::{Attributes, Owner, source_time};
 use crate::fs::content::RecordContent;
 use crate::fs::error::FsError;
 use crate::fs::handles::{Content, Entry, Handle, Handles};
 use crate::fs::inodes::Inodes;
 use crate::fs::measuring::{Measurable, Measurement, Measuring};
-use crate::fs::node::{ControlFile, DumpOf, Item, Node, PartitionKey, Records, RecordsKind};
+use crate::fs::node::{
+    AllItem, AllKey, AllRecords, ControlFile, DumpOf, Item, Node, PartitionKey, Records, RecordsKind,
+};
 use crate::fs::options::{Access, Isolation, Options};
 use crate::fs::tails::Tails;
 use crate::fs::topic_options::OfTopic;
 use crate::log::LogError;
 use crate::log::files::{FileId, FilePool};
-use crate::log::partition::Origin;
+use crate::log::partition::{Origin, Partition};
 use crate::log::sidecar::Sidecars;
 use crate::log::source::Source;
 use crate::view::dump::file::DumpFile;
 use crate::view::filtered::{Filter, Filtered};
 use crate::view::format::{Format, Formats};
+use crate::view::merged::Merged;
 use crate::view::partition_view::{CHEAP_BYTES, PartitionView};
 use crate::view::selection::{Effort, Selection};
 use crate::view::shared::Shared;
@@ -36,6 +40,8 @@ use crate::view::shared::Shared;
 const KEPT_SELECTIONS: usize = 1024;
 /// Files of records that pass a filter kept while nobody has them open.
 const KEPT_FILTERED: usize = 256;
+/// Files of merged records kept while nobody has them open.
+const KEPT_MERGED: usize = 32;
 /// Dumps kept while nobody has them open.
 const KEPT_DUMPS: usize = 256;
 /// Descriptors of dumped logs kept open at most.
@@ -62,6 +68,8 @@ pub struct Fs {
     measuring: Measuring,
     selections: Mutex<LruCache<Node, Arc<Selection>>>,
     filtered: Mutex<LruCache<Node, Arc<Filtered>>>,
+    merged: Mutex<LruCache<(AllKey, AllRecords), Arc<Merged>>>,
+    all_tails: AllTails,
     dumps: Mutex<LruCache<Node, Arc<DumpFile>>>,
     dump_pool: Arc<FilePool>,
     records: Mutex<LruCache<Node, Arc<RecordContent>>>,
@@ -105,6 +113,8 @@ impl Fs {
             measuring: Measuring::default(),
             selections: Mutex::new(LruCache::new(kept(KEPT_SELECTIONS))),
             filtered: Mutex::new(LruCache::new(kept(KEPT_FILTERED))),
+            merged: Mutex::new(LruCache::new(kept(KEPT_MERGED))),
+            all_tails: AllTails::default(),
             dumps: Mutex::new(LruCache::new(kept(KEPT_DUMPS))),
             dump_pool: Arc::new(FilePool::new(kept(KEPT_DUMP_FILES))),
             records: Mutex::new(LruCache::new(kept(KEPT_RECORDS))),
@@ -174,6 +184,16 @@ impl Fs {
         Ok(view)
     }
 
+    /// The view of a partition, if it was looked at.
+    pub(super) fn known_view(
+        &self,
+        topic: &Arc<str>,
+        partition: &Arc<Partition>,
+    ) -> Option<Arc<PartitionView>> {
+        let name = (topic.clone(), Arc::from(partition.label.as_str()));
+        lock(&self.views).get(&name).filter(|view| Arc::ptr_eq(&view.partition, partition)).cloned()
+    }
+
     /// The partitions that were looked at, in order, with the names of their paths.
     pub fn known_views(&self) -> Vec<(String, Arc<PartitionView>)> {
         let views = lock(&self.views);
@@ -222,6 +242,7 @@ impl Fs {
         let measurable = match &*node {
             Node::Of(key, Item::Records(records)) => Measurable::Selection(self.selection(key, records)?),
             Node::Of(key, Item::Timed(_)) => Measurable::Filtered(self.filtered(key, &node)?),
+            Node::OfAll(key, AllItem::Records(records)) => Measurable::Merged(self.merged(key, records)?),
             Node::Of(key, Item::Dump(dump)) => Measurable::Dump(self.dump(key, dump)?),
             Node::Of(key, Item::Suspects) => Measurable::Suspects(self.view(key)?),
             _ => return Ok(Stat::Known(self.attributes_of_open(attributes))),
@@ -306,10 +327,22 @@ impl Fs {
                 attributes.is_final = attributes.is_sized;
                 attributes.mtime = self.timed_time(key, timed)?;
             }
+            Node::OfAll(key, AllItem::Records(records)) => {
+                let size = self.merged(key, records)?.size(effort)?;
+                attributes.size = size.unwrap_or(0);
+                attributes.is_sized = size.is_some();
+                attributes.is_final = attributes.is_sized && records.ends.is_some();
+                attributes.mtime = self.all_time(key, records)?;
+            }
             Node::Of(key, Item::Number(number)) if !self.is_cheap(key, *number, effort)? => {
                 attributes.is_sized = false;
             }
             Node::ControlFile(ControlFile::Manifest(_)) => attributes.is_sized = false,
+            Node::Topics | Node::TopicInfo(..) => {
+                let made = self.overview_within(node, effort)?;
+                attributes.size = made.as_ref().map_or(0, |made| made.len() as u64);
+                attributes.is_sized = made.is_some();
+            }
             Node::Of(key, Item::Suspects) => {
                 let found = self.view(key)?.suspects(effort)?;
                 attributes.size = found.as_ref().map_or(0, |found| found.size());
@@ -339,6 +372,9 @@ impl Fs {
         if self.options.access == Access::OwnerOnly {
             return self.owner;
         }
+        if let Node::All(key) | Node::OfAll(key, _) = node {
+            return self.owner_of_all(key);
+        }
         let view = node.partition().and_then(|key| self.view(key).ok());
         let path = match &view {
             Some(view) => Some(view.partition.origin.path()),
@@ -367,6 +403,9 @@ impl Fs {
         if let Node::Of(key, Item::Records(records @ Records { kind: RecordsKind::Tail, .. })) = &*node {
             self.tails.opened(key, records.start);
         }
+        if let Node::OfAll(key, AllItem::Records(records)) = &*node {
+            self.all_tails.opened(key, records);
+        }
         Ok(self.handles.add(Handle { ino, node, content }))
     }
 
@@ -376,6 +415,9 @@ impl Fs {
         if let Node::Of(key, Item::Records(records @ Records { kind: RecordsKind::Tail, .. })) = &*handle.node
         {
             self.tails.released(key, records.start);
+        }
+        if let Node::OfAll(key, AllItem::Records(records)) = &*handle.node {
+            self.all_tails.released(key, records);
         }
         self.inodes.released(handle.ino);
     }
@@ -456,6 +498,27 @@ impl Fs {
         let made = Arc::new(Filtered::new(self.view(key)?, key.committed, format, filter, range));
         lock(&self.filtered).push(node.clone(), made.clone());
         Ok(made)
+    }
+
+    /// Who may read all of some partitions: nobody who may not read each.
+    fn owner_of_all(&self, key: &AllKey) -> Owner {
+        let tail = Item::Problems;
+        let owners = self.partitions_of(&key.topic).into_iter().map(|partition| {
+            let directory = self.owner_of(&Node::Partition(self.partition_key(key, &partition)));
+            let file = self.owner_of(&Node::Of(self.partition_key(key, &partition), tail.clone()));
+            Owner { file_mode: file.file_mode, ..directory }
+        });
+        owners.reduce(|a, b| a.both(b, self.owner)).unwrap_or(self.owner)
+    }
+
+    /// Files of merged records that are kept.
+    pub(super) fn kept_merged(&self) -> MutexGuard<'_, LruCache<(AllKey, AllRecords), Arc<Merged>>> {
+        lock(&self.merged)
+    }
+
+    /// The windows of the tails of all partitions.
+    pub(super) const fn all_tails(&self) -> &AllTails {
+        &self.all_tails
     }
 
     /// Contents of single records that are kept.

@@ -9,6 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::fs::names::RecordForm;
+use crate::fs::overview::OverviewForm;
 use crate::fs::time_names::Unit;
 use crate::log::files::FileId;
 use crate::units::{LeaderEpoch, Offset, Period, Timestamp};
@@ -30,12 +31,20 @@ pub enum Node {
     Control,
     /// A file in it.
     ControlFile(ControlFile),
+    /// `topics.tsv`.
+    Topics,
     /// A topic.
     Topic(Arc<str>),
+    /// `info` or `info.json` of a topic.
+    TopicInfo(Arc<str>, OverviewForm),
     /// A partition's directory.
     Partition(PartitionKey),
     /// Something of a partition.
     Of(PartitionKey, Item),
+    /// `all`: a topic's partitions merged.
+    All(AllKey),
+    /// Something of them.
+    OfAll(AllKey, AllItem),
 }
 
 /// A file in `.topicfs`.
@@ -89,6 +98,61 @@ pub struct PartitionKey {
     pub label: Arc<str>,
     /// Whether records of aborted transactions are left out.
     pub committed: bool,
+}
+
+/// All partitions of a topic.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct AllKey {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// Whether records of aborted transactions are left out.
+    pub committed: bool,
+}
+
+/// Something of all partitions.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum AllItem {
+    /// `by-time`.
+    ByTime,
+    /// `by-time/README.txt`.
+    ByTimeReadme,
+    /// A directory of a period that lists shorter ones.
+    Times {
+        /// The period.
+        period: Period,
+        /// What it lists.
+        unit: Unit,
+        /// The offset from UTC in seconds that names in it have, where its own name said one.
+        utc_offset: Option<i32>,
+    },
+    /// Merged records in one file.
+    Records(AllRecords),
+}
+
+/// Merged records in one file.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct AllRecords {
+    /// Which file it is.
+    pub kind: AllKind,
+    /// The format, one of records.
+    pub format: Format,
+    /// Each partition's first offset.
+    pub starts: Arc<[Offset]>,
+    /// Each partition's offset after the last; `None` for a file that grows.
+    pub ends: Option<Arc<[Offset]>>,
+    /// A number for the partitions that there are, and their generations.
+    pub stamp: u64,
+}
+
+/// Which file of merged records it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AllKind {
+    /// `log`.
+    Log,
+    /// `tail`.
+    Tail,
+    /// A period in `by-time`.
+    Period(Period),
 }
 
 /// Something of a partition.
@@ -237,8 +301,9 @@ impl Node {
     /// Whether it is a directory.
     pub const fn is_dir(&self) -> bool {
         match self {
-            Self::Root | Self::Control | Self::Topic(_) | Self::Partition(_) => true,
-            Self::Readme | Self::ControlFile(_) => false,
+            Self::Root | Self::Control | Self::Topic(_) | Self::Partition(_) | Self::All(_) => true,
+            Self::Readme | Self::ControlFile(_) | Self::Topics | Self::TopicInfo(..) => false,
+            Self::OfAll(_, item) => matches!(item, AllItem::ByTime | AllItem::Times { .. }),
             Self::Of(_, item) => {
                 matches!(
                     item,
@@ -259,7 +324,8 @@ impl Node {
     pub const fn partition(&self) -> Option<&PartitionKey> {
         match self {
             Self::Partition(key) | Self::Of(key, _) => Some(key),
-            Self::Root | Self::Readme | Self::Control | Self::ControlFile(_) | Self::Topic(_) => None,
+            Self::Root | Self::Readme | Self::Control | Self::ControlFile(_) => None,
+            Self::Topics | Self::Topic(_) | Self::TopicInfo(..) | Self::All(_) | Self::OfAll(..) => None,
         }
     }
 

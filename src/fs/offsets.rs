@@ -41,7 +41,7 @@ impl Fs {
 
     /// A time, or a place counted in records.
     fn other_number(&self, key: &PartitionKey, name: &str) -> Result<Number, FsError> {
-        if let Some(time) = instant(name, &self.clock(key, None)) {
+        if let Some(time) = instant(name, &self.clock(&key.topic, None)) {
             return Ok(Number::At(time));
         }
         match Place::parse(name) {
@@ -113,7 +113,7 @@ impl Fs {
             Number::Earliest => Some(view.start()?),
             Number::Latest => Some(view.end(key.committed)?),
             Number::HighWatermark => view.partition.high_watermark(),
-            Number::LastStable => view.decided(true)?.map(|decided| decided.last_stable()),
+            Number::LastStable => Some(view.end(true)?),
             Number::MaxTimestamp => view.first_largest(key.committed)?,
             Number::Epoch(epoch) => view.end_of_epoch(epoch)?,
             Number::At(time) => view.first_at(key.committed, time)?,

@@ -136,6 +136,8 @@ pub struct Options {
     pub follow_symlinks: bool,
     /// The most that measuring reads from the source, in bytes a second.
     pub max_read_rate: Option<u64>,
+    /// Whether records have no extended attributes; the kernel stops asking then.
+    pub noxattr: bool,
     /// Who may read a mount.
     pub access: Access,
 }
@@ -183,6 +185,7 @@ impl Default for Options {
             unpack_limit: 8 << 30,
             follow_symlinks: false,
             max_read_rate: None,
+            noxattr: false,
             access: Access::default(),
         }
     }

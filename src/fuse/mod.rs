@@ -84,6 +84,19 @@ fn attr(attributes: &Attributes) -> FileAttr {
     }
 }
 
+/// Answers with a value or with names: their size to those who ask for 0 bytes, else all of it or nothing.
+fn reply_xattr(answer: Result<Vec<u8>, Errno>, size: u32, reply: ReplyXattr) {
+    let bytes = match answer {
+        Ok(bytes) => bytes,
+        Err(errno) => return reply.error(errno),
+    };
+    match (size, u32::try_from(bytes.len())) {
+        (0, Ok(len)) => reply.size(len),
+        (room, Ok(len)) if len <= room => reply.data(&bytes),
+        _ => reply.error(Errno::ERANGE),
+    }
+}
+
 /// How long the kernel may believe attributes: those of a file that may grow, not at all.
 fn attr_ttl(attributes: &Attributes) -> Duration {
     if attributes.is_final { FINAL_TTL } else { Duration::ZERO }
@@ -208,12 +221,20 @@ impl Filesystem for Adapter {
         reply.ok();
     }
 
-    fn getxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, reply: ReplyXattr) {
-        reply.error(Errno::NO_XATTR);
+    fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        reply_xattr(call("getxattr", ino.0, || self.fs.xattr(ino.0, name)), size, reply);
     }
 
-    fn listxattr(&self, _: &Request, _: INodeNo, size: u32, reply: ReplyXattr) {
-        if size == 0 { reply.size(0) } else { reply.data(&[]) }
+    fn listxattr(&self, _: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        reply_xattr(call("listxattr", ino.0, || self.fs.xattr_names(ino.0)), size, reply);
+    }
+
+    fn setxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: &[u8], _: i32, _: u32, reply: ReplyEmpty) {
+        reply.error(Errno::EOPNOTSUPP);
+    }
+
+    fn removexattr(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
+        reply.error(Errno::EOPNOTSUPP);
     }
 
     fn lseek(&self, _: &Request, _: INodeNo, _: FileHandle, _: i64, _: i32, reply: ReplyLseek) {

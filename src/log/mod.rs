@@ -25,8 +25,9 @@
 //! | [`problem`] | what can be wrong with a source, and the closed list of its kinds |
 //! | [`verify`] | everything checked: each batch, index, snapshot, checkpoint and name |
 //! | [`times`], [`time_hint`] | when the records of a segment were written, by the headers of its batches; cheaply, for listings |
-//! | [`transactions`] | which records `read_committed` hides |
+//! | [`transactions`] | which records `read_committed` hides, by the log, snapshots and transaction indexes |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
+//! | [`glance`] | what a partition looks like, at little cost |
 //! | [`heads`] | what the first bytes of a file tell of it |
 //! | [`manifest`], [`hashing`] | what each file of a source is: checksum, times, and what a segment holds |
 //! | [`indexing`], [`producers`], [`epochs`] | what is made from batches: indexes, producer state, leader epochs |
@@ -43,6 +44,7 @@ pub mod entries;
 pub mod epochs;
 pub mod error;
 pub mod files;
+pub mod glance;
 pub mod hashing;
 pub mod heads;
 pub mod index_check;

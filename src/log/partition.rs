@@ -109,6 +109,17 @@ impl Partition {
         }
     }
 
+    /// The same replica, with a listing of its own.
+    pub fn apart(&self) -> Self {
+        let Self { name, label, origin, bounds, pool, limits, .. } = self;
+        Self::new(name.clone(), label.clone(), origin.clone(), bounds.clone(), pool.clone(), *limits)
+    }
+
+    /// Whether its segments were listed, and are held in memory.
+    pub fn is_listed(&self) -> bool {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     /// Its segments in the order of their offsets, as they are now.
     ///
     /// # Errors

@@ -209,11 +209,14 @@ impl Producers {
 }
 
 /// The sequence number of a batch's last record; after the largest they go on at 0.
-fn last_sequence(base: i32, delta: i32) -> i32 {
+pub(crate) const fn last_sequence(base: i32, delta: i32) -> i32 {
     if base < 0 {
         return -1;
     }
-    base.checked_add(delta).unwrap_or_else(|| base.wrapping_add(delta).wrapping_sub(i32::MIN))
+    match base.checked_add(delta) {
+        Some(last) => last,
+        None => base.wrapping_add(delta).wrapping_sub(i32::MIN),
+    }
 }
 
 #[cfg(test)]

@@ -70,8 +70,8 @@ pub struct SegmentEnd {
     pub next_offset: Offset,
     /// What is behind it.
     pub tail: Tail,
-    /// The largest timestamp of the batches that were looked at to find this: all behind the offset index's last entry.
-    pub newest: Option<Timestamp>,
+    /// The largest timestamp of the last sound batch, `None` when there is none.
+    pub last_timestamp: Option<Timestamp>,
     /// Where a scan goes on when the file has grown.
     at: Start,
 }
@@ -309,20 +309,37 @@ impl Segment {
             Some(end) => Start { below: self.below(), ..end.at },
             None => self.last_indexed()?,
         };
-        let mut newest = known.and_then(|end| end.newest);
         let mut scanner = Scanner::new(file, len, start, self.limits);
+        let mut last_timestamp = known.and_then(|end| end.last_timestamp);
         let tail = loop {
             match scanner.step().map_err(|error| self.error(error))? {
-                Step::Batch { batch, .. } => newest = newest.max(Some(batch.header.max_timestamp)),
+                Step::Batch { batch, .. } => last_timestamp = Some(batch.header.max_timestamp),
                 Step::Damage(_) => {}
                 Step::End(tail) => break tail,
             }
         };
         let at = scanner.at();
         let next_offset = at.expected.max(self.base);
-        let end = SegmentEnd { len, position: at.position, next_offset, tail, newest, at };
+        let end = SegmentEnd { len, position: at.position, next_offset, tail, last_timestamp, at };
         *self.lock_end() = Some(end.clone());
         Ok(end)
+    }
+
+    /// The same if it is known, or costs about `budget` bytes of reading; a large segment without an index costs all of it.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn end_within(&self, budget: u64) -> Result<Option<SegmentEnd>, LogError> {
+        let (file, len) = self.open()?;
+        let known = self.lock_end().as_ref().map(|end| end.position);
+        let from = match known {
+            Some(position) => position,
+            None => self.last_indexed()?.position,
+        };
+        // Space that a broker has reserved reads as zeros, and is not read.
+        let reach = from.0.saturating_add(budget);
+        let is_cheap = len <= reach || file.next_data(reach).is_none_or(|data| data >= len);
+        if is_cheap { self.end().map(Some) } else { Ok(None) }
     }
 
     fn last_indexed(&self) -> Result<Start, LogError> {

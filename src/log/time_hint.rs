@@ -37,7 +37,7 @@ pub fn next_time(segment: &Segment, time: Timestamp) -> Option<Timestamp> {
             }
         }
     }
-    let next = next.or_else(|| segment.end().ok()?.newest.filter(|newest| *newest >= time))?;
+    let next = next.or_else(|| segment.end().ok()?.last_timestamp.filter(|last| *last >= time))?;
     Some(if is_far(before, next) { next } else { time })
 }
 

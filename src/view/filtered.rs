@@ -7,10 +7,12 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::format::batch::Header;
 use crate::format::record::Record;
 use crate::log::LogError;
 use crate::log::partition::Partition;
 use crate::log::segment::Segment;
+use crate::log::times::Timed;
 use crate::units::{Offset, Period};
 use crate::view::env::Env;
 use crate::view::format::Format;
@@ -23,6 +25,8 @@ use crate::view::selection::Effort;
 /// Which records are wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filter {
+    /// All of them.
+    Everything,
     /// Those whose timestamp lies in a period.
     Period(Period),
     /// Those with a key, all of which are in the batches that hold these offsets, which are in order.
@@ -32,6 +36,7 @@ pub enum Filter {
 impl Filter {
     fn passes(&self, record: &Record<'_>) -> bool {
         match self {
+            Self::Everything => true,
             Self::Period(period) => period.contains(record.timestamp),
             Self::Key(key, _) => record.key == Some(&**key),
         }
@@ -41,6 +46,7 @@ impl Filter {
     fn judge(&self, block: &Block) -> (bool, bool) {
         match (self, block.timestamps()) {
             (_, None) => (false, false),
+            (Self::Everything, Some(_)) => (true, true),
             (Self::Period(period), Some((smallest, largest))) => {
                 let all = smallest.0 >= 0 && period.from <= smallest && largest < period.to;
                 (period.touches(smallest, largest), all)
@@ -52,7 +58,7 @@ impl Filter {
     /// The first offset at or after `offset` that is worth looking at.
     fn next(&self, offset: Offset) -> Option<Offset> {
         match self {
-            Self::Period(_) => Some(offset),
+            Self::Everything | Self::Period(_) => Some(offset),
             Self::Key(_, places) => places.get(places.partition_point(|place| *place < offset)).copied(),
         }
     }
@@ -74,13 +80,62 @@ pub struct Filtered {
 #[derive(Debug)]
 struct Found {
     pieces: Vec<Piece>,
+    walk: Walk,
+    is_done: bool,
+    /// The damage that ended it, where the mount asks for an error there.
+    damage: Option<(Arc<Run>, Offset)>,
+}
+
+/// A place among the blocks of a partition that may hold records that pass.
+#[derive(Debug, Clone)]
+pub(super) struct Walk {
     /// All below this was looked at.
     looked_to: Offset,
     /// The run that is being looked at, and where it stops to matter.
     run: Option<(Arc<Run>, Offset)>,
-    is_done: bool,
-    /// The damage that ended it, where the mount asks for an error there.
-    damage: Option<(Arc<Run>, Offset)>,
+}
+
+impl Walk {
+    /// A walk that begins at an offset.
+    pub(super) const fn from(offset: Offset) -> Self {
+        Self { looked_to: offset, run: None }
+    }
+
+    /// Goes on behind a run.
+    fn leave_run(&mut self, stop: Offset) {
+        let Some((run, _)) = self.run.take() else { return };
+        // Behind `stop` nothing of this segment passes.
+        self.looked_to = self.looked_to.max(stop).max(run.segment.below());
+    }
+}
+
+/// What a step met.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Nothing yet.
+    On,
+    /// A block that may hold records that pass.
+    Block(Met),
+    /// The damage before an offset, where the mount asks for an error there.
+    Damage(Arc<Run>, Offset),
+    /// The end.
+    Done,
+    /// Going on would cost more than was allowed.
+    TooDear,
+}
+
+/// The bytes of a block's records that pass, and each record with where it ends in them.
+pub(super) type RenderedBlock = (Vec<u8>, Vec<(Timed, usize)>);
+
+/// A block that may hold records that pass.
+#[derive(Debug, Clone)]
+pub(super) struct Met {
+    pub(super) run: Arc<Run>,
+    pub(super) block: Block,
+    /// Where looking begins in it: its front may have been looked at before it grew.
+    pub(super) from: Offset,
+    /// Whether all of its records pass.
+    all: bool,
 }
 
 /// A stretch of the file.
@@ -101,15 +156,6 @@ enum What {
     Block(Block, Offset),
 }
 
-/// Whether looking may go on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stepped {
-    On,
-    Done,
-    /// It would cost more than was allowed.
-    TooDear,
-}
-
 impl Filtered {
     /// The records of `view` in `range` that pass `filter`.
     pub fn new(
@@ -119,8 +165,8 @@ impl Filtered {
         filter: Filter,
         range: Range<Offset>,
     ) -> Self {
-        let (pieces, looked_to) = (Vec::new(), range.start);
-        let found = Found { pieces, looked_to, run: None, is_done: false, damage: None };
+        let (pieces, walk) = (Vec::new(), Walk::from(range.start));
+        let found = Found { pieces, walk, is_done: false, damage: None };
         let (found, rendered) = (Mutex::new(found), Mutex::default());
         Self { view, committed, format, filter, range, found, rendered }
     }
@@ -139,10 +185,10 @@ impl Filtered {
             loop {
                 // One step at a time, so that readers get their turn.
                 let mut found = self.lock();
-                match self.step(env, &mut found, &mut left)? {
-                    Stepped::On => {}
-                    Stepped::Done => return Ok(Some(found.size())),
-                    Stepped::TooDear => return Ok(None),
+                match self.extend(env, &mut found, &mut left)? {
+                    Some(true) => {}
+                    Some(false) => return Ok(Some(found.size())),
+                    None => return Ok(None),
                 }
             }
         })
@@ -194,6 +240,40 @@ impl Filtered {
         Ok((first, last))
     }
 
+    /// The offset after the last one that may pass now.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn end(&self) -> Result<Offset, LogError> {
+        Ok(self.view.end(self.committed)?.min(self.range.end))
+    }
+
+    /// Renders the records that pass of the next block that has some: the bytes, and each record with where it ends in them.
+    ///
+    /// # Errors
+    /// Those of reading; [`ViewError::Damaged`] where the mount asks for that.
+    pub(super) fn next_rendered(&self, walk: &mut Walk) -> Result<Option<RenderedBlock>, ViewError> {
+        self.view.with_env(self.committed, |env| {
+            loop {
+                match self.step(env, walk, &mut u64::MAX.clone())? {
+                    Step::On | Step::TooDear => {}
+                    Step::Done => return Ok(None),
+                    Step::Damage(run, offset) => return Err(damaged(&run, offset)),
+                    Step::Block(met) => {
+                        let (mut bytes, mut records) = (Vec::new(), Vec::new());
+                        self.render(env, &met, |part, timed| {
+                            bytes.extend_from_slice(part);
+                            records.push((timed, bytes.len()));
+                        })?;
+                        if !records.is_empty() {
+                            return Ok(Some((bytes, records)));
+                        }
+                    }
+                }
+            }
+        })
+    }
+
     fn for_each_record(
         &self,
         env: &Env<'_>,
@@ -236,7 +316,7 @@ impl Filtered {
                 let before = index.checked_sub(1).and_then(|before| found.pieces.get(before));
                 return Ok(Some((index, before.map_or(0, |before| before.end), piece.clone())));
             }
-            if self.step(env, &mut found, &mut u64::MAX.clone())? == Stepped::Done {
+            if self.extend(env, &mut found, &mut u64::MAX.clone())? == Some(false) {
                 return Ok(None);
             }
         }
@@ -265,7 +345,8 @@ impl Filtered {
                     Some((_, bytes)) => bytes,
                     None => {
                         let mut bytes = Vec::new();
-                        self.render(env, &piece.run, (&block, from), |part| bytes.extend_from_slice(part))?;
+                        let met = Met { run: piece.run.clone(), block, from, all: false };
+                        self.render(env, &met, |part, _| bytes.extend_from_slice(part))?;
                         let bytes = Arc::new(bytes);
                         *self.lock_rendered() = Some((index, bytes.clone()));
                         bytes
@@ -278,21 +359,23 @@ impl Filtered {
         }
     }
 
-    /// Renders the records of a block that pass, or the batches that hold some.
-    fn render(
+    /// Renders the records of a block that pass, one after another with its timestamp; or the batches that hold some.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub(super) fn render(
         &self,
         env: &Env<'_>,
-        run: &Run,
-        (block, from): (&Block, Offset),
-        mut put: impl FnMut(&[u8]),
+        Met { run, block, from, .. }: &Met,
+        mut put: impl FnMut(&[u8], Timed),
     ) -> Result<(), LogError> {
         let mut scratch = Vec::new();
         if !self.format.is_of_batches() {
             return run.for_each_record(env, block, |record, _| {
-                if self.wants(record, from) {
+                if self.wants(record, *from) {
                     scratch.clear();
                     env.renderer.render(self.format, record, &mut scratch);
-                    put(&scratch);
+                    put(&scratch, Timed { offset: record.offset, timestamp: record.timestamp });
                 }
                 record.offset < self.range.end
             });
@@ -302,36 +385,63 @@ impl Filtered {
             let mut holds_some = false;
             if env.is_visible(batch) {
                 for record in batch.records(decoder, &limits).map_err(|_| run.stale())? {
-                    holds_some |= self.wants(&record.map_err(|_| run.stale())?, from);
+                    holds_some |= self.wants(&record.map_err(|_| run.stale())?, *from);
                 }
             }
             if holds_some {
                 scratch.clear();
                 push_batch(self.format, batch, position, decoder, &run.segment, &mut scratch);
-                put(&scratch);
+                let Header { last_offset: offset, max_timestamp: timestamp, .. } = batch.header;
+                put(&scratch, Timed { offset, timestamp });
             }
             Ok(true)
         })
     }
 
-    /// Looks a little further, if that costs no more than is `left`.
-    fn step(&self, env: &Env<'_>, found: &mut Found, left: &mut u64) -> Result<Stepped, ViewError> {
+    /// Finds the next piece, or a part of the way to it; whether there may be more, `None` when that costs more than is `left`.
+    fn extend(&self, env: &Env<'_>, found: &mut Found, left: &mut u64) -> Result<Option<bool>, ViewError> {
         if found.is_done {
-            return Ok(Stepped::Done);
+            return Ok(Some(false));
         }
-        let stepped = match found.run.clone() {
-            None => self.next_segment(env, found, left)?,
-            Some((run, stop)) => self.next_block(env, found, left, &run, stop)?,
-        };
-        found.is_done = stepped == Stepped::Done;
-        Ok(stepped)
+        // A step that is too dear is taken again, from where it began.
+        let mut walk = found.walk.clone();
+        match self.step(env, &mut walk, left)? {
+            Step::TooDear => return Ok(None),
+            Step::On => {}
+            Step::Done => found.is_done = true,
+            Step::Damage(run, offset) => {
+                found.damage = Some((run, offset));
+                found.is_done = true;
+            }
+            Step::Block(met) => {
+                let (start, end) = met.block.span();
+                if end - start > *left {
+                    return Ok(None);
+                }
+                *left -= end - start;
+                self.add(env, found, &met)?;
+            }
+        }
+        found.walk = walk;
+        Ok(Some(!found.is_done))
+    }
+
+    /// Walks a little further, if that costs no more than is `left`.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub(super) fn step(&self, env: &Env<'_>, walk: &mut Walk, left: &mut u64) -> Result<Step, LogError> {
+        match walk.run.clone() {
+            None => self.next_segment(env, walk, left),
+            Some((run, stop)) => self.next_block(env, walk, left, &run, stop),
+        }
     }
 
     /// Finds the next segment that may hold records that pass, and the run to look at.
-    fn next_segment(&self, env: &Env<'_>, found: &mut Found, left: &mut u64) -> Result<Stepped, LogError> {
+    fn next_segment(&self, env: &Env<'_>, walk: &mut Walk, left: &mut u64) -> Result<Step, LogError> {
         let end = self.range.end.min(self.view.limit());
-        let Some(from) = self.filter.next(found.looked_to).filter(|from| *from < end) else {
-            return Ok(Stepped::Done);
+        let Some(from) = self.filter.next(walk.looked_to).filter(|from| *from < end) else {
+            return Ok(Step::Done);
         };
         let segments = self.view.partition.segments()?;
         let mut index = Partition::floor(&segments, from);
@@ -339,18 +449,17 @@ impl Filtered {
             index += 1;
         }
         let Some(segment) = segments.get(index).filter(|segment| segment.lower < end) else {
-            return Ok(Stepped::Done);
+            return Ok(Step::Done);
         };
-        let Some((first, stop)) = self.offsets_in(env, segment, left)? else { return Ok(Stepped::TooDear) };
+        let Some((first, stop)) = self.offsets_in(env, segment, left)? else { return Ok(Step::TooDear) };
         let (first, stop) = (first.max(from), stop.min(end).min(segment.below()));
         if first >= stop {
-            found.looked_to = segment.below();
-            return Ok(Stepped::On);
+            walk.looked_to = segment.below();
+            return Ok(Step::On);
         }
-        let run = self.view.run_near(env, segment, None, first)?;
-        found.looked_to = first;
-        found.run = Some((run, stop));
-        Ok(Stepped::On)
+        walk.run = Some((self.view.run_near(env, segment, None, first)?, stop));
+        walk.looked_to = first;
+        Ok(Step::On)
     }
 
     /// The offsets of a segment between which its records that pass are; `None` when telling costs more than is `left`.
@@ -379,18 +488,18 @@ impl Filtered {
     fn next_block(
         &self,
         env: &Env<'_>,
-        found: &mut Found,
+        walk: &mut Walk,
         left: &mut u64,
         run: &Arc<Run>,
         stop: Offset,
-    ) -> Result<Stepped, ViewError> {
-        let Some(next) = self.filter.next(found.looked_to).filter(|next| *next < stop) else {
-            found.leave_run(stop);
-            return Ok(Stepped::On);
+    ) -> Result<Step, LogError> {
+        let Some(next) = self.filter.next(walk.looked_to).filter(|next| *next < stop) else {
+            walk.leave_run(stop);
+            return Ok(Step::On);
         };
         let cost = run.cost(env, None, Goal::Offset(next));
         if cost > *left {
-            return Ok(Stepped::TooDear);
+            return Ok(Step::TooDear);
         }
         *left -= cost;
         run.extend(env, None, Goal::Offset(next))?;
@@ -401,38 +510,24 @@ impl Filtered {
             None => run.ends_damaged(),
         };
         if self.view.scope.fail_on_damage && is_damaged && gap_end > next {
-            found.damage = Some((run.clone(), gap_end));
-            return Ok(Stepped::Done);
+            return Ok(Step::Damage(run.clone(), gap_end));
         }
         let Some(block) = block else {
-            found.leave_run(stop);
-            return Ok(Stepped::On);
+            walk.leave_run(stop);
+            return Ok(Step::On);
         };
+        let from = walk.looked_to;
+        walk.looked_to = block.last().next();
         let (some, all) = self.filter.judge(&block);
-        if some {
-            let (start, end) = block.span();
-            if end - start > *left {
-                return Ok(Stepped::TooDear);
-            }
-            *left -= end - start;
-            self.add(env, found, run, &block, all)?;
-        }
-        found.looked_to = block.last().next();
-        Ok(Stepped::On)
+        Ok(if some { Step::Block(Met { run: run.clone(), block, from, all }) } else { Step::On })
     }
 
     /// Adds what passes of a block.
-    fn add(
-        &self,
-        env: &Env<'_>,
-        found: &mut Found,
-        run: &Arc<Run>,
-        block: &Block,
-        all: bool,
-    ) -> Result<(), LogError> {
-        let is_inside = found.looked_to <= block.base() && block.last() < self.range.end;
+    fn add(&self, env: &Env<'_>, found: &mut Found, met: &Met) -> Result<(), LogError> {
+        let Met { run, block, from, all } = met;
+        let is_inside = *from <= block.base() && block.last() < self.range.end;
         // A run whose output was measured up to here goes on cheaply, and needs no memory of ours.
-        if all && is_inside && !self.format.is_of_batches() {
+        if *all && is_inside && !self.format.is_of_batches() {
             let known = run.at_offset(self.format, block.base()).is_some();
             if known || run.reaches(self.format, block) {
                 run.extend(env, self.format, Goal::Offset(block.last()))?;
@@ -443,11 +538,10 @@ impl Filtered {
             }
         }
         let mut len = 0;
-        let from = found.looked_to;
-        self.render(env, run, (block, from), |part| len += part.len() as u64)?;
+        self.render(env, met, |part, _| len += part.len() as u64)?;
         if len > 0 {
             let end = found.size() + len;
-            found.pieces.push(Piece { run: run.clone(), what: What::Block(*block, from), end });
+            found.pieces.push(Piece { run: run.clone(), what: What::Block(*block, *from), end });
         }
         Ok(())
     }
@@ -464,13 +558,6 @@ impl Filtered {
 impl Found {
     fn size(&self) -> u64 {
         self.pieces.last().map_or(0, |piece| piece.end)
-    }
-
-    /// Goes on behind a run.
-    fn leave_run(&mut self, stop: Offset) {
-        let Some((run, _)) = self.run.take() else { return };
-        // Behind `stop` nothing of this segment passes.
-        self.looked_to = self.looked_to.max(stop).max(run.segment.below());
     }
 
     /// Adds a stretch of a run's output, to the last piece if that goes on so.

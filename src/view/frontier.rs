@@ -1,9 +1,10 @@
 //! The end of what is measured of a segment, while it moves on: batches become blocks, damage is noted.
 
-use crate::format::batch::{Batch, BatchError};
+use crate::format::batch::{Batch, BatchError, Codec};
 use crate::log::LogError;
 use crate::log::files::ReadAt;
 use crate::log::scan::{Scanner, Start, Step, Tail};
+use crate::log::transactions::events::TxnEvent;
 use crate::units::Position;
 use crate::view::env::Env;
 use crate::view::format::Format;
@@ -11,6 +12,7 @@ use crate::view::layout::{BatchTotals, Building};
 use crate::view::reading;
 use crate::view::run::{Run, STEP_BYTES};
 use crate::view::shared::Workspace;
+use crate::view::summary::{Counted, RecordCounts, Summary};
 
 /// The end of what is measured, while it moves on.
 pub(super) struct Frontier<'a> {
@@ -21,6 +23,10 @@ pub(super) struct Frontier<'a> {
     pub(super) building: Option<Building>,
     /// Whether bytes before the next batch were not readable.
     pub(super) after_damage: bool,
+    /// What is known of the batches in the blocks that were finished meanwhile.
+    pub(super) summary: Summary,
+    /// And of those in the block that is being built.
+    pub(super) last: Summary,
 }
 
 impl Frontier<'_> {
@@ -69,7 +75,7 @@ impl Frontier<'_> {
     ) -> bool {
         let len = batch.bytes.len() as u64;
         let first = batch.header.first_known();
-        let totals = match self.totals(env, batch, position, workspace) {
+        let (totals, counted) = match self.totals(env, batch, position, workspace) {
             Ok(totals) => totals,
             Err(error) => {
                 env.problems.note_records(&self.run.segment, position, len, first, error);
@@ -77,7 +83,7 @@ impl Frontier<'_> {
                 return false;
             }
         };
-        match &mut self.building {
+        let closed = match &mut self.building {
             Some(block) if block.fits(&totals) => {
                 block.add(&totals);
                 false
@@ -86,13 +92,17 @@ impl Frontier<'_> {
                 let full = self.building.replace(Building::new(totals, self.after_damage));
                 self.after_damage = false;
                 self.run.push(self.format, full.as_ref(), false);
+                self.summary.merge(&std::mem::take(&mut self.last));
                 full.is_some()
             }
-        }
+        };
+        self.last.add(&batch.header, &counted);
+        closed
     }
 
     fn close_before_damage(&mut self) {
         self.run.push(self.format, self.building.take().as_ref(), false);
+        self.summary.merge(&std::mem::take(&mut self.last));
         self.after_damage = true;
     }
 
@@ -102,7 +112,7 @@ impl Frontier<'_> {
         batch: &Batch<'_>,
         position: Position,
         workspace: &mut Workspace,
-    ) -> Result<BatchTotals, BatchError> {
+    ) -> Result<(BatchTotals, Counted), BatchError> {
         let span = (position, position.plus(batch.bytes.len() as u64));
         let first = batch.header.first_known();
         let mut totals = BatchTotals::new(span, (first, batch.header.last_offset));
@@ -110,11 +120,21 @@ impl Frontier<'_> {
         totals.output = self.format.map_or(0, |format| {
             reading::batch_output(format, batch, position, decoder, &self.run.segment, scratch)
         });
+        let limits = &self.run.segment.limits();
+        let bytes = batch.bytes.len() as u64;
+        let mut counted = Counted {
+            bytes,
+            unpacked: (batch.header.codec == Codec::None).then_some(bytes),
+            records: RecordCounts::default(),
+            event: TxnEvent::of(batch, decoder, limits),
+        };
         if !env.is_visible(batch) {
             totals.add_hidden(batch);
-            return Ok(totals);
+            return Ok((totals, counted));
         }
-        for record in batch.records(decoder, &self.run.segment.limits())? {
+        let records = batch.records(decoder, limits)?;
+        counted.unpacked = Some(records.unpacked_len() as u64);
+        for record in records {
             let record = record?;
             // A compressed message set keeps its first offset inside.
             if batch.header.base_offset.is_none() && totals.records == 0 {
@@ -122,7 +142,8 @@ impl Frontier<'_> {
             }
             totals
                 .add(&record, self.format.map_or(0, |format| env.renderer.measure(format, &record, scratch)));
+            counted.records.add(&record);
         }
-        Ok(totals)
+        Ok((totals, counted))
     }
 }

@@ -11,13 +11,16 @@
 //! | [`layout`] | file byte <-> block <-> offset: what measuring keeps |
 //! | [`env`] | what measuring and rendering need besides a segment |
 //! | [`run`], `frontier` | the blocks of one segment, measured as far as somebody needed |
+//! | [`summary`] | what measuring counts besides blocks |
 //! | [`reading`] | rendering a run's blocks, and walking over their records |
 //! | [`selection`] | a range of records as one file: size, and reading at any position |
 //! | [`filtered`] | the records that pass a filter as one file |
+//! | [`merged`] | records of several partitions, merged by time |
 //! | [`times`], `epochs` | records by time, ends of leader epochs, as a broker answers for them |
 //! | [`partition_view`], `counting` | one partition: its runs, records by offset, counting from any place |
 //! | [`problems`] | damage that was met |
 //! | [`info`] | the summary of a partition |
+//! | [`overview`] | a line for each partition |
 //! | [`manifest`] | the summary of each file of a source |
 
 mod counting;
@@ -32,6 +35,8 @@ pub mod info;
 pub mod jsonl;
 pub mod layout;
 pub mod manifest;
+pub mod merged;
+pub mod overview;
 pub mod partition_view;
 pub mod problems;
 pub mod reading;
@@ -39,6 +44,7 @@ pub mod record_json;
 pub mod run;
 pub mod selection;
 pub mod shared;
+pub mod summary;
 pub mod suspects;
 pub mod template;
 pub mod text;

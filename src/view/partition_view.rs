@@ -104,7 +104,8 @@ impl PartitionView {
     /// # Errors
     /// Those of reading.
     pub fn decided(&self, committed: bool) -> Result<Option<Arc<Decided>>, LogError> {
-        committed.then(|| self.transactions.decided(&self.partition)).transpose()
+        let sidecars = self.shared.sidecars.as_ref();
+        committed.then(|| self.transactions.decided(&self.partition, sidecars)).transpose()
     }
 
     /// Whether asking for transactions costs nothing, or little, since it was done before.
@@ -151,7 +152,8 @@ impl PartitionView {
     pub fn end(&self, committed: bool) -> Result<Offset, LogError> {
         let mut end = self.partition.log_end()?.min(self.limit());
         if let Some(decided) = self.decided(committed)? {
-            end = end.min(decided.last_stable());
+            // A transaction that is open since before the log start holds back all that is left.
+            end = end.min(decided.last_stable().max(self.start()?));
         }
         Ok(end)
     }
@@ -226,7 +228,7 @@ impl PartitionView {
     }
 
     /// The same without regard to bounds and damage.
-    fn record_at<T>(
+    pub(super) fn record_at<T>(
         &self,
         env: &Env<'_>,
         offset: Offset,

@@ -15,6 +15,7 @@ use crate::view::env::Env;
 use crate::view::format::Format;
 use crate::view::frontier::Frontier;
 use crate::view::layout::{Block, Building, Layout};
+use crate::view::summary::Summary;
 
 /// What is known of smaller segments isn't saved: they are read at once anyway.
 pub(super) const WORTH_SAVING: u64 = 1024 * 1024;
@@ -58,6 +59,12 @@ struct Measured {
     /// Set when the scan reached what was then the end.
     ended: Option<Ended>,
     saved_columns: usize,
+    /// What is known of the batches in all blocks but one that may grow.
+    summary: Summary,
+    /// And of those in that one.
+    last: Summary,
+    /// How many blocks both cover: fewer than there are while measuring is under way.
+    summarized: usize,
 }
 
 /// The end that a scan met.
@@ -104,6 +111,11 @@ impl Run {
         let Some(payload) = sidecars.load(&file, &self.kind(env)) else { return };
         let fingerprints = env.renderer.fingerprints();
         let Some((layout, source_len)) = Layout::decode(payload.bytes(), &fingerprints) else { return };
+        let summaries = sidecars.load(&file, &format!("summary-{}", self.kind(env)));
+        let Some((summary, last)) = summaries.and_then(|payload| decode_summaries(payload.bytes(), len))
+        else {
+            return;
+        };
         if source_len != len {
             return;
         }
@@ -112,8 +124,11 @@ impl Run {
         let expected = layout.blocks.last().map_or(self.start.expected, |block| block.last().next());
         let at = Some(Start::new(position, expected, self.segment.below()));
         let ended = Some(Ended { len, bound: env.bound(), damaged: false });
-        let open = !layout.blocks.is_empty();
-        *self.write() = Measured { layout, at, open, after_damage: false, ended, saved_columns };
+        // What came last may grow, unless something unreadable is behind it.
+        let open = last.batches > 0;
+        let (after_damage, summarized) = (false, layout.blocks.len());
+        *self.write() =
+            Measured { layout, at, open, after_damage, ended, saved_columns, summary, last, summarized };
     }
 
     /// Measures until `goal` is met, or to the end as it is now; without a format, only what all formats share.
@@ -264,6 +279,29 @@ impl Run {
         self.read().layout.blocks.clone()
     }
 
+    /// What is measured so far: blocks, and what is known of the batches in them.
+    pub fn summarized(&self) -> (Vec<Block>, Summary) {
+        let measured = self.read();
+        let mut summary = measured.summary.clone();
+        summary.merge(&measured.last);
+        (measured.layout.blocks.iter().take(measured.summarized).copied().collect(), summary)
+    }
+
+    /// Source bytes that no format's measuring has reached; unpacking costs more than any number of them.
+    pub fn unknown(&self, env: &Env<'_>) -> u64 {
+        if !self.segment.is_at_hand() {
+            return u64::MAX;
+        }
+        let Ok((_, len)) = self.segment.open() else { return 0 };
+        let measured = self.read();
+        if measured.ended.is_some_and(|ended| ended.len == len && ended.bound == env.bound()) {
+            return 0;
+        }
+        len.saturating_sub(
+            measured.layout.blocks.last().map_or(self.start.position.0, |block| block.span().1),
+        )
+    }
+
     pub(super) fn stale(&self) -> LogError {
         LogError::Stale { path: self.segment.path.clone() }
     }
@@ -331,15 +369,28 @@ impl Run {
         let (start, after_damage) = self.reopen();
         env.problems.forget_from(&self.segment, start.position);
         let scanner = Scanner::new(file.clone(), len, start, self.segment.limits());
-        let frontier = Frontier { run: self, format, building: None, after_damage };
-        let (frontier, at, ended) =
-            env.shared.with_workspace(|workspace| frontier.advance(env, scanner, workspace))?;
+        let (summary, last) = (Summary::default(), Summary::default());
+        let frontier = Frontier { run: self, format, building: None, after_damage, summary, last };
+        let advanced = env.shared.with_workspace(|workspace| frontier.advance(env, scanner, workspace));
+        let (frontier, at, ended) = advanced.inspect_err(|_| self.forget_unfinished(start, after_damage))?;
         self.push(format, frontier.building.as_ref(), true);
         let mut measured = self.write();
+        measured.summary.merge(&frontier.summary);
+        measured.last = frontier.last;
+        measured.summarized = measured.layout.blocks.len();
         measured.at = Some(at);
         measured.after_damage = frontier.after_damage;
         measured.ended = ended.map(|damaged| Ended { len, bound: env.bound(), damaged });
         Ok(at.position.since(start.position))
+    }
+
+    /// Takes back the blocks of a step that could not be ended: the next one begins where this one did.
+    fn forget_unfinished(&self, start: Start, after_damage: bool) {
+        let mut measured = self.write();
+        (measured.at, measured.after_damage, measured.open) = (Some(start), after_damage, false);
+        while measured.layout.blocks.len() > measured.summarized {
+            measured.layout.pop();
+        }
     }
 
     /// Takes the last block away if it may have grown; where to look next, and whether damage is before that place.
@@ -349,12 +400,15 @@ impl Run {
         let may_grow = measured.open
             && measured.layout.blocks.last().is_some_and(|block| block.span().1 == at.position.0);
         measured.open = false;
+        let last = std::mem::take(&mut measured.last);
         if !may_grow {
+            measured.summary.merge(&last);
             return (at, measured.after_damage);
         }
         match measured.layout.pop() {
             None => (at, measured.after_damage),
             Some(block) => {
+                measured.summarized = measured.layout.blocks.len();
                 let position = Position(block.span().0);
                 let expected =
                     measured.layout.blocks.last().map_or(self.start.expected, |before| before.last().next());
@@ -385,7 +439,7 @@ impl Run {
             return;
         }
         let Ok((file, len)) = self.segment.open() else { return };
-        let payload = {
+        let (payload, summaries) = {
             let mut measured = self.write();
             let complete = measured.ended.is_some_and(|ended| {
                 ended.len == len && !ended.damaged && ended.bound > self.last(&measured)
@@ -396,9 +450,14 @@ impl Run {
                 return;
             }
             measured.saved_columns = columns;
-            measured.layout.encode(len, &env.renderer.fingerprints())
+            let summaries = encode_summaries(&measured.summary, &measured.last, len);
+            (measured.layout.encode(len, &env.renderer.fingerprints()), summaries)
         };
-        if let Err(error) = sidecars.save(&file, &self.kind(env), &payload) {
+        let kind = self.kind(env);
+        let saved = sidecars
+            .save(&file, &format!("summary-{kind}"), &summaries)
+            .and_then(|()| sidecars.save(&file, &kind, &payload));
+        if let Err(error) = saved {
             tracing::debug!(file = %self.segment.path.display(), %error, "a measurement could not be saved");
         }
     }
@@ -431,6 +490,19 @@ impl Run {
     fn write(&self) -> std::sync::RwLockWriteGuard<'_, Measured> {
         self.measured.write().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The bytes to save: the length of the file, and both summaries.
+fn encode_summaries(summary: &Summary, last: &Summary, len: u64) -> Vec<u8> {
+    [len.to_be_bytes().as_slice(), &summary.encode(), &last.encode()].concat()
+}
+
+/// What [`encode_summaries`] made of a file of this length.
+fn decode_summaries(bytes: &[u8], len: u64) -> Option<(Summary, Summary)> {
+    let (saved, bytes) = bytes.split_first_chunk()?;
+    let (summary, bytes) = Summary::decode(bytes).filter(|_| u64::from_be_bytes(*saved) == len)?;
+    let (last, rest) = Summary::decode(bytes)?;
+    rest.is_empty().then_some((summary, last))
 }
 
 fn placed(layout: &Layout, format: Format, index: usize) -> Option<Placed> {

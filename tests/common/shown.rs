@@ -86,3 +86,10 @@ pub fn names(fs: &Fs, path: &str) -> Vec<String> {
     let entries = fs.list_sorted(&node).unwrap_or_else(|error| panic!("{path}: {error}"));
     entries.into_iter().map(|entry| entry.name.into_string().expect("UTF-8")).collect()
 }
+
+/// The partitions in a topic's directory.
+pub fn labels(fs: &Fs, topic: &str) -> Vec<String> {
+    let mut labels = names(fs, topic);
+    labels.retain(|name| name.starts_with(|first: char| first.is_ascii_digit()));
+    labels
+}

@@ -51,6 +51,8 @@ fn shortest(meaning: &ByOffset, formats: &Formats) -> String {
     let place = |place: &Place| match place {
         Place::At(offset) => offset.to_string(),
         Place::FromEnd(count) => format!("-{count}"),
+        Place::Before(offset, count) => format!("{offset}~{count}"),
+        Place::After(offset, count) => format!("{offset}+{count}"),
     };
     match meaning {
         ByOffset::Record(at, form) => {

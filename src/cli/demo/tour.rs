@@ -41,13 +41,13 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         about: "counted over all partitions",
-        mounted: "wc -l orders/*/log",
-        unmounted: "topicfs cat data 'orders/*/log' | wc -l",
+        mounted: "wc -l orders/[0-9]/log",
+        unmounted: "topicfs cat data 'orders/[0-9]/log' | wc -l",
     },
     Step {
         about: "searched",
-        mounted: "grep -h payment-failed orders/*/log | head -n 3",
-        unmounted: "topicfs cat data 'orders/*/log' | grep payment-failed | head -n 3",
+        mounted: "grep -h payment-failed orders/[0-9]/log | head -n 3",
+        unmounted: "topicfs cat data 'orders/[0-9]/log' | grep payment-failed | head -n 3",
     },
     Step {
         about: "with keys, headers and times, for jq",
@@ -56,13 +56,23 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         about: "as columns: which service logs most",
-        mounted: "cut -f 3 app-logs/*/log.tsv | sort | uniq -c",
-        unmounted: "topicfs cat data 'app-logs/*/log.tsv' | cut -f 3 | sort | uniq -c",
+        mounted: "cut -f 3 app-logs/[0-9]/log.tsv | sort | uniq -c",
+        unmounted: "topicfs cat data 'app-logs/[0-9]/log.tsv' | cut -f 3 | sort | uniq -c",
     },
     Step {
         about: "the last three records",
         mounted: "cat orders/0/by-offset/last-3...txt",
         unmounted: "topicfs cat data orders/0/by-offset/last-3...txt",
+    },
+    Step {
+        about: "an hour of all partitions, by time",
+        mounted: "head -n 3 app-logs/all/by-time/2026-11-28/10.txt",
+        unmounted: "topicfs cat data app-logs/all/by-time/2026-11-28/10.txt | head -n 3",
+    },
+    Step {
+        about: "the first offset at or after a time",
+        mounted: "cat orders/0/offsets/2026-11-28T10",
+        unmounted: "topicfs cat data orders/0/offsets/2026-11-28T10",
     },
     Step {
         about: "all about one record",

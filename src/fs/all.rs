@@ -1,0 +1,305 @@
+//! `all/`: a topic's partitions as one, their records merged by time.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use crate::fs::attributes::record_time;
+use crate::fs::by_time::{part_named, parts_of};
+use crate::fs::error::{BY_TIME, FsError};
+use crate::fs::mounted::Fs;
+use crate::fs::names;
+use crate::fs::node::{AllItem, AllKey, AllKind, AllRecords, Node, PartitionKey, Records, RecordsKind};
+use crate::fs::time_names::{ByTime, Unit};
+use crate::units::{Offset, PartitionId, Period};
+use crate::view::filtered::{Filter, Filtered};
+use crate::view::format::Format;
+use crate::view::merged::{Merged, Share};
+use crate::view::partition_view::PartitionView;
+use crate::view::selection::Selection;
+
+/// What a directory of a period is: its time, what it lists, and the offset from UTC that its name says.
+type Times = (Period, Unit, Option<i32>);
+
+impl Fs {
+    /// The numbers of a topic's partitions, those that a broker serves, in order.
+    pub(super) fn partitions_of(&self, topic: &str) -> Vec<Arc<str>> {
+        let tree = self.source().tree();
+        let labels = tree.topics.get(topic).into_iter().flatten().map(|partition| &partition.label);
+        let mut numbers: Vec<(PartitionId, Arc<str>)> =
+            labels.filter_map(|label| Some((label.parse().ok()?, label.as_str().into()))).collect();
+        numbers.sort();
+        numbers.into_iter().map(|(_, label)| label).collect()
+    }
+
+    /// The key of one of the partitions.
+    pub(super) fn partition_key(&self, key: &AllKey, label: &Arc<str>) -> PartitionKey {
+        PartitionKey { topic: key.topic.clone(), label: label.clone(), committed: key.committed }
+    }
+
+    fn views(&self, key: &AllKey) -> Result<Vec<Arc<PartitionView>>, FsError> {
+        let labels = self.partitions_of(&key.topic);
+        if labels.is_empty() {
+            return Err(FsError::NotFound);
+        }
+        labels.iter().map(|label| self.view(&self.partition_key(key, label))).collect()
+    }
+
+    /// A name in `all`.
+    pub(super) fn all_child(&self, key: &AllKey, name: &str) -> Result<Node, FsError> {
+        if name == "by-time" {
+            return Ok(Node::OfAll(key.clone(), AllItem::ByTime));
+        }
+        let stems = [("log", AllKind::Log), ("tail", AllKind::Tail)];
+        let found = stems
+            .iter()
+            .find_map(|(stem, kind)| Some((*kind, names::format_of(name, stem, self.formats())?)));
+        let (kind, format) = found.ok_or(FsError::NotFound)?;
+        let views = self.views(key)?;
+        let stamp = stamp(&views)?;
+        let starts = match kind {
+            AllKind::Tail => self.all_tail(key, &views, stamp)?,
+            _ => views.iter().map(|view| view.start()).collect::<Result<_, _>>()?,
+        };
+        let records = AllRecords { kind, format, starts, ends: None, stamp };
+        self.all_records(key, records)
+    }
+
+    /// Whole batches can't be merged.
+    fn all_records(&self, key: &AllKey, records: AllRecords) -> Result<Node, FsError> {
+        match records.format.is_of_batches() {
+            true => Err(FsError::NotFound),
+            false => Ok(Node::OfAll(key.clone(), AllItem::Records(records))),
+        }
+    }
+
+    /// The names in `all`.
+    pub(super) fn all_names(&self, key: &AllKey) -> Result<Vec<(OsString, Node)>, FsError> {
+        let mut names = vec![("by-time".into(), Node::OfAll(key.clone(), AllItem::ByTime))];
+        let of_topic = self.of_topic(&key.topic);
+        for stem in ["log", "tail"] {
+            for format in of_topic.formats_listed.iter().filter(|format| !format.is_of_batches()) {
+                let name = names::listed_name(stem, *format, self.formats());
+                if let Ok(node) = self.all_child(key, &name) {
+                    names.push((name.into(), node));
+                }
+            }
+        }
+        Ok(names)
+    }
+
+    /// A name in `all/by-time`.
+    pub(super) fn all_by_time_child(&self, key: &AllKey, name: &str) -> Result<Node, FsError> {
+        if name == "README.txt" {
+            return Ok(Node::OfAll(key.clone(), AllItem::ByTimeReadme));
+        }
+        let clock = self.clock(&key.topic, None);
+        let named =
+            ByTime::parse(name, &clock, self.formats()).ok_or_else(|| FsError::bad_name(name, BY_TIME))?;
+        self.all_named_time(key, named)
+    }
+
+    /// A name in a directory of `all/by-time`.
+    pub(super) fn all_times_child(
+        &self,
+        key: &AllKey,
+        (period, unit, utc_offset): Times,
+        name: &str,
+    ) -> Result<Node, FsError> {
+        let clock = self.clock(&key.topic, utc_offset);
+        let named = part_named(name, period, unit, (&clock, self.formats()))?;
+        self.all_named_time(key, ByTime { utc_offset: named.utc_offset.or(utc_offset), ..named })
+    }
+
+    /// The file of a period up to the logs' ends as they are now, or the directory of a long one: records have no name of their own here,
+    /// since each partition has its own offsets.
+    fn all_named_time(&self, key: &AllKey, named: ByTime) -> Result<Node, FsError> {
+        let ByTime { period, unit, utc_offset, format } = named;
+        let Some(format) = format else {
+            return match unit {
+                Unit::Records => Err(FsError::NotFound),
+                _ => Ok(Node::OfAll(key.clone(), AllItem::Times { period, unit, utc_offset })),
+            };
+        };
+        let views = self.views(key)?;
+        let starts = views.iter().map(|view| view.start()).collect::<Result<_, _>>()?;
+        let ends = Some(views.iter().map(|view| view.end(key.committed)).collect::<Result<_, _>>()?);
+        let (kind, stamp) = (AllKind::Period(period), stamp(&views)?);
+        self.all_records(key, AllRecords { kind, format, starts, ends, stamp })
+    }
+
+    /// The days on which there may be records.
+    pub(super) fn all_by_time_names(&self, key: &AllKey) -> Result<Vec<(OsString, Node)>, FsError> {
+        let mut names = vec![("README.txt".into(), Node::OfAll(key.clone(), AllItem::ByTimeReadme))];
+        names.extend(self.all_times_names(key, (Period::ALL, Unit::Days, None))?);
+        Ok(names)
+    }
+
+    /// The days or hours of a period in which there may be records.
+    pub(super) fn all_times_names(
+        &self,
+        key: &AllKey,
+        times: Times,
+    ) -> Result<Vec<(OsString, Node)>, FsError> {
+        let (period, unit, utc_offset) = times;
+        let views = self.views(key)?;
+        let clock = self.clock(&key.topic, utc_offset);
+        let found = parts_of(period, unit, &clock, |time| {
+            let times = views.iter().map(|view| view.next_time(key.committed, time));
+            Ok(times.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().min())
+        })?;
+        let of_topic = self.of_topic(&key.topic);
+        let formats = of_topic.formats_listed.iter().filter(|format| !format.is_of_batches());
+        let extensions: Vec<_> = formats.map(|format| self.formats().extension(*format)).collect();
+        let files = |hour: String| extensions.iter().map(move |extension| format!("{hour}.{extension}"));
+        let names: Vec<String> = match unit {
+            Unit::Hours => found.into_iter().flat_map(files).collect(),
+            _ => found,
+        };
+        let node = |name: String| Ok((name.clone().into(), self.all_times_child(key, times, &name)?));
+        names.into_iter().map(node).collect()
+    }
+
+    /// The merged records of a file, shared by all that have it open.
+    ///
+    /// # Errors
+    /// [`FsError::UnknownHandle`] when the partitions are others now.
+    pub fn merged(&self, key: &AllKey, records: &AllRecords) -> Result<Arc<Merged>, FsError> {
+        let cache_key = (key.clone(), records.clone());
+        if let Some(merged) = self.kept_merged().get(&cache_key) {
+            return Ok(merged.clone());
+        }
+        let views = self.views(key)?;
+        if stamp(&views)? != records.stamp {
+            return Err(FsError::UnknownHandle);
+        }
+        let filter = match records.kind {
+            AllKind::Log | AllKind::Tail => Filter::Everything,
+            AllKind::Period(period) => Filter::Period(period),
+        };
+        let merged = Arc::new(merge(&views, key.committed, records, &filter));
+        self.kept_merged().push(cache_key, merged.clone());
+        Ok(merged)
+    }
+
+    /// When the last of the records was written; no later than the end of a period.
+    pub(super) fn all_time(&self, key: &AllKey, records: &AllRecords) -> Result<SystemTime, FsError> {
+        let mut latest = SystemTime::UNIX_EPOCH;
+        for label in self.partitions_of(&key.topic) {
+            let (kind, format, start, end, generation) =
+                (RecordsKind::Log, records.format, Offset(0), None, 0);
+            let whole = Records { kind, format, start, end, generation };
+            latest = latest.max(self.records_time(&self.partition_key(key, &label), &whole)?);
+        }
+        Ok(match records.kind {
+            AllKind::Period(period) if period.to != Period::ALL.to => latest.min(record_time(period.to)),
+            _ => latest,
+        })
+    }
+
+    /// Where the tail begins: fixed while anybody has it open, otherwise `tail_records` before the end.
+    fn all_tail(
+        &self,
+        key: &AllKey,
+        views: &[Arc<PartitionView>],
+        stamp: u64,
+    ) -> Result<Arc<[Offset]>, FsError> {
+        let ends: Arc<[Offset]> =
+            views.iter().map(|view| view.end(key.committed)).collect::<Result<_, _>>()?;
+        if let Some(starts) = self.all_tails().known(key, stamp, &ends) {
+            return Ok(starts);
+        }
+        let count = self.of_topic(&key.topic).options.tail_records;
+        let mut starts = Vec::with_capacity(views.len());
+        for view in views {
+            starts.push(view.nth_from_end(key.committed, count)?.map_or_else(|| view.start(), Ok)?);
+        }
+        let (kind, format, starts) = (AllKind::Tail, Format::Text, starts.into());
+        let records = AllRecords { kind, format, starts, ends: Some(ends.clone()), stamp };
+        let starts = merge(views, key.committed, &records, &Filter::Everything).last(count)?;
+        Ok(self.all_tails().set(key, stamp, ends, starts))
+    }
+}
+
+fn merge(views: &[Arc<PartitionView>], committed: bool, records: &AllRecords, filter: &Filter) -> Merged {
+    let AllRecords { format, ref starts, ref ends, .. } = *records;
+    let share = |(number, (view, start)): (usize, (&Arc<PartitionView>, &Offset))| {
+        let end = ends.as_ref().and_then(|ends| ends.get(number).copied());
+        let range = *start..end.unwrap_or(Offset(i64::MAX));
+        let growing = || Arc::new(Selection::new(view.clone(), committed, format, *start, None));
+        Share {
+            records: Filtered::new(view.clone(), committed, format, filter.clone(), range),
+            growing: ends.is_none().then(growing),
+        }
+    };
+    Merged::new(views.iter().zip(starts.iter()).enumerate().map(share).collect(), starts.clone())
+}
+
+/// A number for the partitions, and their generations.
+fn stamp(views: &[Arc<PartitionView>]) -> Result<u64, FsError> {
+    let mut hasher = DefaultHasher::new();
+    for view in views {
+        view.partition.segments()?;
+        (&view.partition.label, view.partition.generation()).hash(&mut hasher);
+    }
+    Ok(hasher.finish())
+}
+
+/// The windows of the tails of all partitions.
+#[derive(Debug, Default)]
+pub(super) struct AllTails {
+    windows: Mutex<HashMap<AllKey, Window>>,
+}
+
+/// Where a tail begins, where the partitions ended when that was found, and how many have it open.
+#[derive(Debug, Clone)]
+struct Window {
+    stamp: u64,
+    starts: Arc<[Offset]>,
+    ends: Arc<[Offset]>,
+    opens: u64,
+}
+
+impl AllTails {
+    /// The start that is fixed, or still right.
+    fn known(&self, key: &AllKey, stamp: u64, ends: &Arc<[Offset]>) -> Option<Arc<[Offset]>> {
+        let windows = self.lock();
+        let window = windows.get(key).filter(|window| window.stamp == stamp)?;
+        (window.opens > 0 || window.ends == *ends).then(|| window.starts.clone())
+    }
+
+    /// Keeps a start, unless somebody has opened another one meanwhile; the one that is kept.
+    fn set(&self, key: &AllKey, stamp: u64, ends: Arc<[Offset]>, starts: Arc<[Offset]>) -> Arc<[Offset]> {
+        let mut windows = self.lock();
+        let new = Window { stamp, starts, ends, opens: 0 };
+        let window = windows.entry(key.clone()).or_insert_with(|| new.clone());
+        if window.opens == 0 || window.stamp != stamp {
+            *window = new;
+        }
+        window.starts.clone()
+    }
+
+    /// Fixes a tail that was opened.
+    pub(super) fn opened(&self, key: &AllKey, records: &AllRecords) {
+        self.with(key, records, |window| window.opens += 1);
+    }
+
+    /// Takes [`Self::opened`] back.
+    pub(super) fn released(&self, key: &AllKey, records: &AllRecords) {
+        self.with(key, records, |window| window.opens = window.opens.saturating_sub(1));
+    }
+
+    fn with(&self, key: &AllKey, records: &AllRecords, change: impl FnOnce(&mut Window)) {
+        let mut windows = self.lock();
+        let window = windows.get_mut(key).filter(|window| window.starts == records.starts);
+        if let Some(window) = window.filter(|_| records.kind == AllKind::Tail) {
+            change(window);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<AllKey, Window>> {
+        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
