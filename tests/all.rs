@@ -18,6 +18,7 @@ use kafka_protocol::records::Compression;
 use proptest::prelude::*;
 use tempfile::TempDir;
 use topicfs::fs::options::Options;
+use topicfs::fs::topic_options::TopicOptions;
 use topicfs::fs::{Fs, FsError};
 use topicfs::view::selection::Effort;
 
@@ -93,7 +94,7 @@ fn check_seeks(fs: &Fs, path: &str, numbers: &mut Numbers) {
 fn check(plans: &[LogPlan]) {
     let models: Vec<Model> = plans.iter().map(LogPlan::model).collect();
     let data = directory(plans, &models);
-    let options = Options { tail_records: 7, ..Options::default() };
+    let options: Options = TopicOptions { tail_records: 7, ..TopicOptions::default() }.into();
     let fs = shown::open(data.path().to_str().unwrap(), options);
     let mut numbers = Numbers::new(plans[0].seed);
     for (isolation, all) in [(Isolation::Uncommitted, "t/all"), (Isolation::Committed, "t/all@committed")] {

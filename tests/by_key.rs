@@ -20,8 +20,10 @@ use common::mounted::{self, Mounted, topicfs};
 use common::shown::{self, ShownRecord};
 use kafka_protocol::records::Compression;
 use topicfs::fs::options::Options;
+use topicfs::fs::topic_options::TopicOptions;
 use topicfs::fs::walk::ReadError;
 use topicfs::fs::{Fs, FsError, key_names};
+use topicfs::view::format::Formats;
 use topicfs::view::selection::Effort;
 
 /// Keys whose names need care, and some that don't.
@@ -157,7 +159,7 @@ fn check(fs: &Fs, path: &str, records: &[ShownRecord]) {
     }
     let mut live = BTreeSet::from(["README.txt".to_owned()]);
     for (key, history) in &of_keys {
-        let name = key_names::build(key);
+        let name = key_names::build(key, &Formats::default());
         let file = format!("{path}/by-key/{name}");
         for extension in ["log", "dump", "key.json"] {
             assert!(is_absent(fs, &format!("{file}.{extension}")), "{file}.{extension}");
@@ -183,7 +185,7 @@ fn check(fs: &Fs, path: &str, records: &[ShownRecord]) {
         assert_eq!(pretty["offset"], latest.offset, "{file}.json");
         check_history(fs, &file, history);
     }
-    if fs.options().by_key_listed {
+    if fs.options().topic.by_key_listed {
         let names = shown::names(fs, &format!("{path}/by-key"));
         assert_eq!(names, live.into_iter().collect::<Vec<_>>(), "{path}");
     }
@@ -221,7 +223,7 @@ fn check_both(fs: &Fs, model: &Model) {
 
 fn options(max_memory: u64, cache: Option<&Path>) -> Options {
     Options {
-        by_key_listed: true,
+        topic: TopicOptions { by_key_listed: true, ..TopicOptions::default() },
         by_key_max_memory: max_memory,
         cache_dir: cache.map(Path::to_owned),
         ..Options::default()
@@ -324,7 +326,7 @@ fn latest(model: &Model) -> BTreeMap<Vec<u8>, Option<Vec<u8>>> {
 
 fn check_latest(fs: &Fs, model: &Model, step: usize) {
     for (key, value) in latest(model).iter().step_by(step) {
-        let path = format!("t/0/by-key/{}", key_names::build(key));
+        let path = format!("t/0/by-key/{}", key_names::build(key, &Formats::default()));
         match value {
             Some(value) => assert_eq!(&shown::read(fs, &path), value, "{path}"),
             None => assert!(is_absent(fs, &path), "{path}"),
@@ -457,7 +459,7 @@ fn a_listing_tells_each_key_once_while_the_log_grows() {
     let fs = shown::open(directory.spec(), options(1 << 20, None));
     let live = |model: &Model| -> BTreeSet<String> {
         let keys = latest(model).into_iter().filter(|(_, value)| value.is_some());
-        keys.map(|(key, _)| key_names::build(&key)).collect()
+        keys.map(|(key, _)| key_names::build(&key, &Formats::default())).collect()
     };
     let before = live(&model);
     let mut random = Random::new(5);
@@ -530,7 +532,7 @@ fn check_consumed(fs: &Fs, path: &str, records: &[ShownRecord]) -> usize {
     }
     let mut live = BTreeSet::from(["README.txt".to_owned()]);
     for (key, history) in &of_keys {
-        let name = key_names::build(key);
+        let name = key_names::build(key, &Formats::default());
         let file = format!("{path}/by-key/{name}");
         match &history.last().unwrap().value {
             Some(value) => {
@@ -647,8 +649,11 @@ fn a_mount_shows_the_same() {
         return;
     };
     let expected = latest(&model);
-    let live: Vec<String> =
-        expected.iter().filter(|(_, value)| value.is_some()).map(|(key, _)| key_names::build(key)).collect();
+    let live: Vec<String> = expected
+        .iter()
+        .filter(|(_, value)| value.is_some())
+        .map(|(key, _)| key_names::build(key, &Formats::default()))
+        .collect();
     let mut names = mounted::names(&mount.path("t/0/by-key"));
     names.retain(|name| name != "README.txt");
     let mut sorted = live.clone();
@@ -656,7 +661,7 @@ fn a_mount_shows_the_same() {
     assert_eq!(names, sorted);
     let records = model.records(Isolation::Uncommitted);
     for (key, value) in expected.iter().step_by(61) {
-        let path = mount.path("t/0/by-key").join(key_names::build(key));
+        let path = mount.path("t/0/by-key").join(key_names::build(key, &Formats::default()));
         match value {
             Some(value) => assert_eq!(&mounted::read(&path), value),
             None => assert_eq!(std::fs::read(&path).unwrap_err().kind(), std::io::ErrorKind::NotFound),

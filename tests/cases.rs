@@ -20,8 +20,11 @@ use common::shown::{self, ShownRecord};
 use kafka_protocol::records::Compression;
 use serde_json::Value;
 use topicfs::fs::options::{OnDamage, Options};
+use topicfs::fs::topic_options::TopicOptions;
 use topicfs::fs::{Fs, FsError};
+use topicfs::view::format::Formats;
 use topicfs::view::selection::Effort;
+use topicfs::view::template::Template;
 
 fn record(offset: i64, value: &[u8]) -> ShownRecord {
     ShownRecord {
@@ -125,7 +128,10 @@ fn case_10_the_log_goes_on_behind_a_batch_with_a_wrong_checksum() {
     {
         assert!(told.contains(words), "{told}");
     }
-    let strict = shown::open(directory.spec(), Options { on_damage: OnDamage::Error, ..Options::default() });
+    let strict = shown::open(
+        directory.spec(),
+        TopicOptions { on_damage: OnDamage::Error, ..TopicOptions::default() }.into(),
+    );
     assert!(shown::try_read(&strict, "t/0/log").is_err());
 }
 
@@ -371,6 +377,14 @@ fn case_46_null_is_not_empty() {
     assert!(json.contains(r#""key":null,"value":null,"headers":[["h",null]]"#), "{json}");
     assert!(json.contains(r#""key":"","value":"","headers":[["h",""]]"#), "{json}");
     assert_eq!(shown::read(&fs, "t/0/by-offset/1"), b"");
+    // kcat's format strings have lengths for it.
+    let mut formats = Formats::default();
+    formats.add("lengths", Template::parse(r"%o %K=%k %S=%s %h\n").unwrap()).unwrap();
+    let fs = shown::open(directory.spec(), Options { formats: formats.into(), ..Options::default() });
+    assert_eq!(
+        shown::read(&fs, "t/0/log.lengths").escape_ascii().to_string(),
+        r"0 -1= -1= h=NULL\n1 0= 0= h=\n2 4=null 4=null h=null\n3 2=\\N 2=\\N h=\\N\n"
+    );
     for_fixture(&fixtures::case("4.4.0", "shapes"), |_| true, assert_as_consumed);
 }
 
@@ -417,7 +431,10 @@ fn case_51_a_tail_of_zeros_is_one_note_and_no_damage() {
     let info = info(&fs, "t/0");
     assert_eq!((&info["log_end_offset"], &info["tail"]), (&4.into(), &"zeros".into()));
     // It hinders nobody, whatever is asked for.
-    let strict = shown::open(directory.spec(), Options { on_damage: OnDamage::Error, ..Options::default() });
+    let strict = shown::open(
+        directory.spec(),
+        TopicOptions { on_damage: OnDamage::Error, ..TopicOptions::default() }.into(),
+    );
     assert_eq!(shown::read(&strict, "t/0/log"), lines(0..=3));
 }
 

@@ -56,6 +56,32 @@ fn no_arguments_show_the_help_and_are_an_error() {
 }
 
 #[test]
+fn a_configuration_is_checked_and_its_patterns_are_told() {
+    let directory = TempDir::new().unwrap();
+    let (file, data) = (directory.path().join("c.yaml"), directory.path().join("data"));
+    for topic in ["a-0", "a-1", "a.b-0", "orders-7"] {
+        fs::create_dir_all(data.join(topic)).unwrap();
+        fs::write(data.join(topic).join("00000000000000000000.log"), "").unwrap();
+    }
+    let check = |yaml: &str, with_source: bool| {
+        fs::write(&file, yaml).unwrap();
+        let mut command = topicfs(&["config", "check", "c.yaml"]);
+        command.args(with_source.then_some("data")).current_dir(directory.path());
+        command.output().unwrap()
+    };
+    let yaml = "topics:\n  'a*': {}\n  '*s': {tail_records: 5}\n  gone: {}\n";
+    let fine = check(yaml, true);
+    assert_eq!((fine.status.code(), text(&fine.stderr)), (Some(0), String::new()));
+    assert_eq!(text(&fine.stdout), "c.yaml: fine\na*: a, a.b\n*s: orders\ngone: no topic\n");
+    assert_eq!(text(&check(yaml, false).stdout), "c.yaml: fine\n");
+    assert_eq!(
+        error_of(&check("topics:\n  a:\n    cache_dir: /x\n", true)),
+        "c.yaml:3:5: topics.a: `cache_dir` is one for all topics; it belongs at the top of the file"
+    );
+    assert_eq!(error_of(&check("formats:\n  x: '%o\n", false)), "c.yaml:3:1: found unexpected end of stream");
+}
+
+#[test]
 fn mistakes_are_one_line_with_what_would_work() {
     assert_eq!(
         error(&["moun"]),

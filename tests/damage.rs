@@ -19,6 +19,7 @@ use common::shown::{self, ShownRecord};
 use kafka_protocol::records::Compression;
 use topicfs::fs::Fs;
 use topicfs::fs::options::{From, OnDamage, Options};
+use topicfs::fs::topic_options::TopicOptions;
 
 fn record(offset: i64) -> ShownRecord {
     ShownRecord {
@@ -195,7 +196,7 @@ fn the_hundred_damaged_copies_show_every_sound_record_and_nothing_wrong() {
         let originals = originals(case);
         let fs = shown::open(
             case.data().to_str().unwrap(),
-            Options { from: From::FirstSegment, ..Options::default() },
+            TopicOptions { from: From::FirstSegment, ..TopicOptions::default() }.into(),
         );
         let shown = shown::records(&shown::read(&fs, &format!("{}/log.jsonl", path_of(case))));
         let sound = sound_offsets(case, &originals);
@@ -470,7 +471,10 @@ fn on_damage_error_gives_the_bytes_before_it_and_then_eio() {
         bytes[broken] ^= 0x40;
         let directory = Directory::default();
         directory.write_segment(0, &bytes);
-        let fs = shown::open(directory.spec(), Options { on_damage: OnDamage::Error, ..Options::default() });
+        let fs = shown::open(
+            directory.spec(),
+            TopicOptions { on_damage: OnDamage::Error, ..TopicOptions::default() }.into(),
+        );
         let content = fs.content(0, &fs.resolve("t/0/log").unwrap()).unwrap();
         let before = b"value 0\nvalue 1\nvalue 2\n";
         let mut read = Vec::new();
@@ -494,7 +498,7 @@ fn from_first_segment_shows_what_lies_below_the_log_start() {
     let directory = Directory::default();
     directory.write_segment(0, &entries.iter().flat_map(|entry| entry.bytes.clone()).collect::<Vec<u8>>());
     directory.set_log_start(5);
-    let open = |from| shown::open(directory.spec(), Options { from, ..Options::default() });
+    let open = |from| shown::open(directory.spec(), TopicOptions { from, ..TopicOptions::default() }.into());
     let first = |fs: &Fs| shown::records(&shown::read(fs, "t/0/log.jsonl"))[0].offset;
     assert_eq!(first(&open(From::LogStart)), 5);
     assert_eq!(first(&open(From::FirstSegment)), 0);

@@ -18,6 +18,7 @@ use common::mounted::{self, Mounted, topicfs};
 use common::shown;
 use topicfs::fs::Fs;
 use topicfs::fs::options::{From, OnDamage, Options};
+use topicfs::fs::topic_options::TopicOptions;
 
 const FIRST: &str = "00000000000000000000.log";
 const SECOND: &str = "00000000000000000025.log";
@@ -365,7 +366,10 @@ fn on_damage_error_fails_at_the_damage_everywhere() {
     for (case, first, last) in damaged_in_the_middle() {
         let source = case.data().to_str().unwrap().to_owned();
         let skipping = shown::open(&source, Options::default());
-        let failing = shown::open(&source, Options { on_damage: OnDamage::Error, ..Options::default() });
+        let failing = shown::open(
+            &source,
+            TopicOptions { on_damage: OnDamage::Error, ..TopicOptions::default() }.into(),
+        );
         let topic = format!("{}/0", case.expect.topic.strip_suffix("-0").unwrap());
         let shown: Vec<i64> = offsets(&skipping, &format!("{topic}/log.jsonl"));
         if shown.contains(&first) || text(&skipping, &format!("{topic}/problems")).is_empty() {
@@ -486,7 +490,10 @@ fn from_first_segment_shows_deleted_records_everywhere() {
             let Reading::AboveLogStart(log_start) = partition.reading else { continue };
             let data = partition.dir.parent().unwrap().to_str().unwrap();
             let of_consumer = shown::open(data, Options::default());
-            let all = shown::open(data, Options { from: From::FirstSegment, ..Options::default() });
+            let all = shown::open(
+                data,
+                TopicOptions { from: From::FirstSegment, ..TopicOptions::default() }.into(),
+            );
             let at = |path: &str| format!("{}/{}/{path}", partition.topic, partition.number);
             let committed = |path: &str| format!("{}/{}@committed/{path}", partition.topic, partition.number);
             let (few, many) = (offsets(&of_consumer, &at("log.jsonl")), offsets(&all, &at("log.jsonl")));

@@ -21,6 +21,7 @@ use kafka_protocol::records::Compression;
 use serde_json::{Value, json};
 use topicfs::fs::Fs;
 use topicfs::fs::options::Options;
+use topicfs::fs::topic_options::TopicOptions;
 
 fn info(fs: &Fs, partition: &str) -> Value {
     serde_json::from_slice(&shown::read(fs, &format!("{partition}/info.json"))).unwrap()
@@ -368,7 +369,8 @@ fn bounds_within_a_segment_are_kept_to() {
     let mark = directory.path().join("replication-offset-checkpoint");
     fs::write(mark, "0\n1\nt 0 20994\n").unwrap();
     directory.set_log_start(15);
-    let options = Options { up_to: topicfs::fs::options::UpTo::HighWatermark, ..Options::default() };
+    let options: Options =
+        TopicOptions { up_to: topicfs::fs::options::UpTo::HighWatermark, ..TopicOptions::default() }.into();
     let fs = shown::open(directory.spec(), options);
     shown::read(&fs, "t/0/log");
     let info = info(&fs, "t/0");

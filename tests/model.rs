@@ -18,10 +18,13 @@ use common::shown::{self, ShownRecord};
 use kafka_protocol::records::Compression;
 use proptest::prelude::*;
 use topicfs::fs::options::Options;
+use topicfs::fs::topic_options::TopicOptions;
 use topicfs::fs::{Fs, FsError};
+use topicfs::view::format::Formats;
 use topicfs::view::selection::Effort;
+use topicfs::view::template::Template;
 
-const FORMATS: [&str; 4] = ["txt", "jsonl", "tsv", "log"];
+const FORMATS: [&str; 5] = ["txt", "jsonl", "tsv", "log", "own"];
 
 /// A model, and the partition's path in what is to show it.
 struct Checked<'a> {
@@ -74,6 +77,13 @@ impl<'a> Checked<'a> {
                 "tsv" => {
                     assert!(read == model::tsv(&records), "{path}: {:?}", String::from_utf8_lossy(&read));
                 }
+                "own" => {
+                    assert!(
+                        read == model::template(&records),
+                        "{path}: {:?}",
+                        String::from_utf8_lossy(&read)
+                    );
+                }
                 "jsonl" => assert_same(&path, &records, &shown::records(&read)),
                 _ => self.check_log(&path, &read, from, to),
             }
@@ -90,7 +100,7 @@ impl<'a> Checked<'a> {
 
     fn check_all(&self, fs: &Fs, numbers: &mut Numbers) {
         self.check_formats(fs, "log", self.start(), self.end());
-        let tail = fs.options().tail_records;
+        let tail = fs.options().topic.tail_records;
         self.check_formats(fs, "tail", self.nth_from_end(usize::try_from(tail).unwrap()), self.end());
         self.check_segments(fs);
         self.check_source_files(fs);
@@ -192,7 +202,7 @@ impl<'a> Checked<'a> {
             ("log", ".jsonl"),
             ("log", ".tsv"),
             ("log", ".log"),
-            (&range, ".txt"),
+            (&range, ".own"),
             ("tail", ""),
         ];
         for (stem, extension) in names {
@@ -239,7 +249,10 @@ fn assert_same(what: &str, expected: &[ShownRecord], shown: &[ShownRecord]) {
 }
 
 fn options() -> Options {
-    Options { tail_records: 5, ..Options::default() }
+    let mut formats = Formats::default();
+    formats.add("own", Template::parse(model::TEMPLATE).unwrap()).unwrap();
+    let topic = TopicOptions { tail_records: 5, ..TopicOptions::default() };
+    Options { topic, formats: formats.into(), ..Options::default() }
 }
 
 fn check_everything(directory: &Directory, model: &Model, seed: u64) {

@@ -14,7 +14,8 @@ use common::fixtures::{self, Case, ExpectedRecord, Partition, Reading};
 use common::mounted::{self, Mounted};
 use common::shown::{self, ShownRecord};
 use topicfs::fs::Fs;
-use topicfs::fs::options::{Isolation, Options};
+use topicfs::fs::options::Isolation;
+use topicfs::fs::topic_options::TopicOptions;
 
 /// Mounts in use at the same time.
 const WORKERS: usize = 4;
@@ -61,7 +62,7 @@ fn for_each_partition(
                 while let Some((data, partitions)) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let mounted = Mounted::with(data, &format!("isolation={}", isolation.name()));
                     let mounted = mounted.expect("there is a device");
-                    let options = Options { isolation, ..Options::default() };
+                    let options = TopicOptions { isolation, ..TopicOptions::default() }.into();
                     let fs = shown::open(data.to_str().expect("UTF-8"), options);
                     for partition in partitions {
                         check(&mounted, &fs, partition);

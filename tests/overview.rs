@@ -22,6 +22,7 @@ use kafka_protocol::records::Compression;
 use serde_json::{Value, json};
 use topicfs::fs::Fs;
 use topicfs::fs::options::{From, Options};
+use topicfs::fs::topic_options::TopicOptions;
 
 /// The lines of `topics.tsv` by topic and label.
 fn topics(fs: &Fs) -> BTreeMap<String, Vec<String>> {
@@ -162,7 +163,7 @@ fn what_is_not_known_at_a_glance_is_a_dash() {
     let mut lines = topics(&fs);
     lines.remove("gone/0");
     assert_eq!(lines, expected);
-    let all = Options { from: From::FirstSegment, ..Options::default() };
+    let all: Options = TopicOptions { from: From::FirstSegment, ..TopicOptions::default() }.into();
     assert_eq!(topics(&shown::open(directory.spec(), all))["t/0"][0], "0");
 }
 

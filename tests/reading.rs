@@ -9,6 +9,7 @@ use common::mounted::topicfs;
 use common::shown::{self, ShownRecord};
 use topicfs::fs::Fs;
 use topicfs::fs::options::{Isolation, Options};
+use topicfs::fs::topic_options::TopicOptions;
 
 /// Calls `check` with each partition of each case whose data is what its consumer read, and the source around it.
 fn for_each_partition(options: &Options, mut check: impl FnMut(&Fs, &str, &Partition)) -> usize {
@@ -58,7 +59,8 @@ fn log_jsonl_says_what_a_consumer_was_given() {
 
 #[test]
 fn committed_says_what_a_read_committed_consumer_was_given() {
-    let options = Options { isolation: Isolation::ReadCommitted, ..Options::default() };
+    let options: Options =
+        TopicOptions { isolation: Isolation::ReadCommitted, ..TopicOptions::default() }.into();
     let mut differing = 0;
     for_each_partition(&options, |fs, path, partition| {
         let lines = shown::read(fs, &format!("{path}/log.jsonl"));

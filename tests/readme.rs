@@ -41,19 +41,33 @@ fn the_commands_of_the_readme_print_what_it_shows() {
 
 #[test]
 fn the_commands_of_the_forensics_document_print_what_it_shows() {
-    if !["jq", "gzip", "sha256sum", "dd"].iter().all(|tool| mounted::has(tool)) {
-        return;
+    if ["jq", "gzip", "sha256sum", "dd"].iter().all(|tool| mounted::has(tool)) {
+        check_document("docs/forensics.md", 12, sample_data().path());
     }
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/forensics.md");
-    let examples = examples(&std::fs::read_to_string(document).expect("docs/forensics.md"));
-    assert!(examples.len() >= 12, "{} examples", examples.len());
+}
+
+#[test]
+fn the_commands_of_the_document_of_configurations_print_what_it_shows() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let document = std::fs::read_to_string(root.join("docs/config.md")).expect("docs/config.md");
+    let (_, rest) = document.split_once("```yaml\n").expect("an example");
+    let (yaml, _) = rest.split_once("```").expect("its end");
     let directory = sample_data();
+    std::fs::write(directory.path().join("topicfs.yaml"), yaml).expect("it can be written");
+    check_document("docs/config.md", 5, directory.path());
+}
+
+/// Runs the commands of a document in a directory, where `data` is the sample data.
+fn check_document(document: &str, at_least: usize, directory: &Path) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(document);
+    let examples = examples(&std::fs::read_to_string(path).expect("a document"));
+    assert!(examples.len() >= at_least, "{} examples", examples.len());
     let binary = Path::new(env!("CARGO_BIN_EXE_topicfs")).parent().expect("a directory");
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").expect("PATH"));
     for (command, shown) in examples {
         let mut sh = Command::new("sh");
-        sh.arg("-c").arg(&command).current_dir(directory.path()).env("LC_ALL", "C").env("PATH", &path);
-        let output = sh.env("XDG_CACHE_HOME", directory.path()).output().expect("sh runs");
+        sh.arg("-c").arg(&command).current_dir(directory).env("LC_ALL", "C").env("PATH", &path);
+        let output = sh.env("XDG_CACHE_HOME", directory).output().expect("sh runs");
         let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
         if let Some(code @ 1..) = output.status.code() {
             printed.push_str(&format!("[{code}]\n"));

@@ -19,7 +19,8 @@ use common::{fixtures, mounted, shown};
 use topicfs::format::index::{OffsetIndex, TimeIndex};
 use topicfs::format::names::{FileState, FileType, Kind, PartitionDir, SegmentFile};
 use topicfs::format::{checkpoint, snapshot};
-use topicfs::fs::options::{From, Options as FsOptions};
+use topicfs::fs::options::From;
+use topicfs::fs::topic_options::TopicOptions;
 use topicfs::log::salvage::report::PartitionReport;
 use topicfs::log::salvage::{LeaderEpochs, Options};
 
@@ -334,8 +335,10 @@ fn of_the_hundred_damaged_copies_every_sound_batch_is_kept_byte_for_byte_and_not
 /// Reads a salvaged directory with our own engine, and salvages it again: it must be sound.
 fn check_reading(case: &str, data: &Path, topic: &str) {
     let (topic, number) = topic.rsplit_once('-').unwrap();
-    let fs =
-        shown::open(data.to_str().unwrap(), FsOptions { from: From::FirstSegment, ..FsOptions::default() });
+    let fs = shown::open(
+        data.to_str().unwrap(),
+        TopicOptions { from: From::FirstSegment, ..TopicOptions::default() }.into(),
+    );
     shown::read(&fs, &format!("{topic}/{number}/log"));
     assert_eq!(shown::read(&fs, &format!("{topic}/{number}/problems")), b"", "{case}");
     let again = scratch();

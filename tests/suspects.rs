@@ -16,6 +16,7 @@ use common::shown::{self, ShownRecord};
 use kafka_protocol::records::Compression;
 use serde_json::Value;
 use topicfs::fs::options::{From, Options};
+use topicfs::fs::topic_options::TopicOptions;
 
 fn record(offset: i64) -> ShownRecord {
     ShownRecord {
@@ -172,7 +173,7 @@ fn a_sound_log_has_none_and_no_listing_names_the_file() {
 fn no_suspect_of_the_damaged_copies_is_in_the_log() {
     let (mut cases, mut found) = (0, 0);
     for case in fixtures::damage_cases() {
-        let options = Options { from: From::FirstSegment, ..Options::default() };
+        let options = TopicOptions { from: From::FirstSegment, ..TopicOptions::default() }.into();
         let fs = shown::open(case.data().to_str().unwrap(), options);
         let (topic, number) = case.expect.topic.rsplit_once('-').unwrap();
         let read = |name: &str| shown::records(&shown::read(&fs, &format!("{topic}/{number}/{name}")));

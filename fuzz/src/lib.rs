@@ -46,5 +46,6 @@ pub const TARGETS: [Target; 23] = [
     ("paths", targets::grammars::paths, 64),
     ("config_yaml", targets::config::yaml, 256),
     ("config_words", targets::config::words, 64),
+    ("template", targets::template::check, 128),
     ("directory", targets::directory::check, 8192),
 ];

@@ -268,7 +268,22 @@ fn add_texts(corpora: &mut Corpora, root: &Path) {
         "\0formats_listed=txt:tsv,log_file=a\\,b",
         "\0max_read_rate=50MiB,measure_wait=500ms",
         "\0tail_record=1",
+        "\0value=base64,key=hex,timezone=Europe/Berlin",
     ] {
         add(corpora, "config_words", words.as_bytes().to_vec(), MAX_LEN);
+    }
+    for template in [
+        "%t/%p %o %T %K:%k %S:%s%R [%h]%%\\n",
+        "%{T:iso}\\t%s\\r\\n",
+        "\\x41\\x0ff\\65\\012\\0x43\\\\\\%s",
+        "\\xff",
+        "%x",
+        "100%",
+    ] {
+        add(corpora, "template", template.as_bytes().to_vec(), MAX_LEN);
+        let yaml = format!(
+            "formats:\n  own: '{template}'\ntopics:\n  'a*': {{value: hex, formats_listed: [own]}}\n"
+        );
+        add(corpora, "config_yaml", yaml.into_bytes(), MAX_LEN);
     }
 }

@@ -45,6 +45,8 @@ pub enum Command {
     Dump(DumpArgs),
     /// Check every batch, index, snapshot and checkpoint
     Verify(VerifyArgs),
+    /// Check a configuration file
+    Config(ConfigArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the manual page, or write all of them
@@ -324,6 +326,31 @@ pub struct DecoderArgs {
     pub share_group_state_decoder: bool,
 }
 
+/// `topicfs config`
+#[derive(Debug, Args)]
+pub struct ConfigArgs {
+    /// What to do with it.
+    #[command(subcommand)]
+    pub command: ConfigCommand,
+}
+
+/// What to do with a configuration file.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Read it as `mount` would, and say what is wrong or that it is fine
+    Check(CheckArgs),
+}
+
+/// `topicfs config check`
+#[derive(Debug, Args)]
+#[command(after_help = CHECK_EXAMPLES)]
+pub struct CheckArgs {
+    /// The file
+    pub file: PathBuf,
+    /// Say which topics there the patterns of `topics:` stand for; as for `mount`
+    pub source: Option<String>,
+}
+
 /// `topicfs completions`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  topicfs completions bash > /etc/bash_completion.d/topicfs")]
@@ -434,6 +461,15 @@ Examples:
   topicfs verify -q orders-0 payments-3/00000000000000000042.log
   topicfs verify orders-0/00000000000000000042.index";
 
+const CHECK_EXAMPLES: &str = "\
+An error has file, line and column. A pattern that no topic matches is none: the topic may come.
+
+Examples:
+  topicfs config check /etc/topicfs.yaml
+  topicfs config check /etc/topicfs.yaml /var/lib/kafka/data
+
+Exit codes: 0 fine, 2 wrong, or could not run.";
+
 const FSTAB_EXAMPLE: &str = "\
 In /etc/fstab:
   /var/lib/kafka/data  /mnt/k  fuse.topicfs  ro,nofail,allow_other,config=/etc/topicfs.yaml  0 0";
@@ -444,7 +480,20 @@ fn mount_examples() -> String {
 Options for -o and, in YAML, for --config (defaults first or in brackets):
 {}  config=FILE, log_file=FILE  for /etc/fstab, like --config and --log-file
 
-SIZE is 64MiB, 2G or bytes, TIME is 10s or 500ms, F:F.. is txt:jsonl. A comma in a value is `\\,`.
+SIZE is 64MiB, 2G or bytes, TIME is 10s or 500ms, F:F.. is txt:jsonl, ZONE is Europe/Berlin.
+A comma in a value is `\\,`.
+
+A file can have options of some topics alone (those above that stand before measure_wait):
+
+  topics:
+    'audit-*':
+      isolation: read_committed
+      timezone: Europe/Berlin
+
+and formats of your own, as format strings of kcat, for `log.csv`, `by-offset/12.csv` and so on:
+
+  formats:
+    csv: '%o,%{{T:iso}},%k,%s\\n'
 
 The command returns once the mount serves, and the mount stays until `topicfs umount` or a signal.
 

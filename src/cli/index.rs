@@ -9,7 +9,7 @@ use super::complain;
 use super::mount::open;
 use super::progress;
 use crate::config::Caller;
-use crate::fs::{Fs, FsError, Node};
+use crate::fs::{Fs, FsError, Node, names};
 use crate::view::selection::Effort;
 
 /// Measures every partition in the formats that listings show, so that sizes are known when they are asked for.
@@ -29,7 +29,7 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
             scope.spawn(|| {
                 while let Some((path, node, bytes)) = partitions.get(next.fetch_add(1, Ordering::Relaxed)) {
                     bar.set_message(path.clone());
-                    let measured = measure(&fs, node).and_then(|()| match args.by_key {
+                    let measured = measure(&fs, path, node).and_then(|()| match args.by_key {
                         true => index_keys(&fs, node),
                         false => Ok(()),
                     });
@@ -69,9 +69,10 @@ fn partitions(fs: &Fs) -> Result<Vec<(String, Node, u64)>, FsError> {
     Ok(all)
 }
 
-fn measure(fs: &Fs, partition: &Node) -> Result<(), FsError> {
-    for format in fs.formats_listed() {
-        let name = crate::fs::names::listed_name("log", *format);
+fn measure(fs: &Fs, path: &str, partition: &Node) -> Result<(), FsError> {
+    let topic = path.split('/').next().unwrap_or_default();
+    for format in &fs.of_topic(topic).formats_listed {
+        let name = names::listed_name("log", *format, fs.formats());
         fs.attributes(0, &fs.child(partition, name.as_ref())?, Effort::Background)?;
     }
     Ok(())

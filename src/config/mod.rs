@@ -1,18 +1,20 @@
 //! What the user chose: a YAML file, then `-o` words over it, over the defaults.
 //!
-//! [`keys`] is the one table of all options. A file and `-o` are two ways to fill it, the effective configuration
-//! (`.topicfs/config.yaml`) is the table written back, and the help text is printed from it.
+//! [`keys`] has all options, in two tables: those that each topic can have its own of, and the rest. A file and `-o` are two ways to fill it, the effective configuration
+//! (`.topicfs/config.yaml`) is the tables written back, and the help text is printed from it.
 //!
 //! | module | what |
 //! |---|---|
-//! | `keys` | the table: name, kind of value, where it is kept |
+//! | `keys` | the tables: name, kind of value, where it is kept |
+//! | `kind` | kinds of values |
 //! | `value` | values as users write them: `64MiB`, `10s`, lists |
 //! | `words` | `-o opt,opt=value`, and what fstab and mount(8) add to it |
-//! | `yaml` | the file |
+//! | `yaml` | the file, with its sections `topics:` and `formats:` |
 //!
 //! Never opens anything but the file that it is given.
 
 mod keys;
+mod kind;
 mod value;
 mod words;
 mod yaml;
@@ -95,7 +97,7 @@ impl Config {
         config.mount.log_file = words.log_file;
         for (key, input) in words.settings {
             let message = key.assign(&mut config, &input.value());
-            message.map_err(|message| ConfigError::Word { word: input.shown(key.name), message })?;
+            message.map_err(|message| ConfigError::Word { word: input.shown(key.name()), message })?;
         }
         let from_source = config.mount.allow_other;
         config.options.access = if from_source { Access::FromSource } else { Access::OwnerOnly };

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::fs::options::{From, Isolation, OnDamage, UpTo};
+use crate::fs::options::{Access, From, Isolation, OnDamage, UpTo};
+use crate::view::encoding::Encoding;
 
 fn read(text: &str) -> Result<Config, String> {
     let mut config = Config::default();
@@ -23,17 +24,17 @@ fn words_of(caller: Caller, options: &str) -> Result<Config, String> {
 fn a_file_sets_every_kind_of_option() {
     let config = read(
         "isolation: read_committed\nup_to: high-watermark\nfrom: first-segment\non_damage: error\n\
-         tail_records: 50\nformats_listed: [jsonl, tsv]\nvalue_json: true\nmeasure_wait: 500ms\n\
+         tail_records: 50\nformats_listed: [jsonl, tsv]\nvalue: json\nmeasure_wait: 500ms\n\
          max_batch_bytes: 64MiB\ncache_dir: /tmp/c\ncache_limit: 1048576\nmax_read_rate: 50MiB\nallow_other: true\n",
     )
     .unwrap();
-    assert_eq!(config.options.isolation, Isolation::ReadCommitted);
-    assert_eq!(config.options.up_to, UpTo::HighWatermark);
-    assert_eq!(config.options.from, From::FirstSegment);
-    assert_eq!(config.options.on_damage, OnDamage::Error);
-    assert_eq!(config.options.tail_records, 50);
-    assert_eq!(config.options.formats_listed, ["jsonl", "tsv"]);
-    assert!(config.options.value_json && !config.options.key_json);
+    assert_eq!(config.options.topic.isolation, Isolation::ReadCommitted);
+    assert_eq!(config.options.topic.up_to, UpTo::HighWatermark);
+    assert_eq!(config.options.topic.from, From::FirstSegment);
+    assert_eq!(config.options.topic.on_damage, OnDamage::Error);
+    assert_eq!(config.options.topic.tail_records, 50);
+    assert_eq!(config.options.topic.formats_listed, ["jsonl", "tsv"]);
+    assert_eq!((config.options.topic.key, config.options.topic.value), (Encoding::Text, Encoding::Json));
     assert_eq!(config.options.measure_wait, Duration::from_millis(500));
     assert_eq!(config.options.max_batch_bytes, 64 << 20);
     assert_eq!(config.options.cache_dir, Some(PathBuf::from("/tmp/c")));
@@ -72,8 +73,8 @@ fn errors_of_a_file_say_where_and_what_was_expected() {
             "tail_records: -5\n",
             "t.yaml:1:15: tail_records: expected a whole number from 1, such as 1000, not `-5`",
         ),
-        ("value_json: yes\n", "t.yaml:1:13: value_json: expected `true` or `false`, not `yes`"),
-        ("value_json:\n", "t.yaml:1:12: value_json: expected `true` or `false`, not nothing"),
+        ("nonempty: yes\n", "t.yaml:1:11: nonempty: expected `true` or `false`, not `yes`"),
+        ("nonempty:\n", "t.yaml:1:10: nonempty: expected `true` or `false`, not nothing"),
         (
             "cache_limit: 12 apples\n",
             "t.yaml:1:14: cache_limit: expected a size such as 64MiB, not `12 apples`",
@@ -114,12 +115,12 @@ fn what_is_no_yaml_has_a_place_too() {
 #[test]
 fn words_set_options() {
     let config =
-        words("isolation=read_committed,value_json,tail_records=5,formats_listed=txt:tsv,key_json=false");
+        words("isolation=read_committed,value=json,tail_records=5,formats_listed=txt:tsv,nonempty=false");
     let config = config.unwrap();
-    assert_eq!(config.options.isolation, Isolation::ReadCommitted);
-    assert!(config.options.value_json && !config.options.key_json);
-    assert_eq!(config.options.tail_records, 5);
-    assert_eq!(config.options.formats_listed, ["txt", "tsv"]);
+    assert_eq!(config.options.topic.isolation, Isolation::ReadCommitted);
+    assert_eq!((config.options.topic.key, config.options.topic.value), (Encoding::Text, Encoding::Json));
+    assert_eq!(config.options.topic.tail_records, 5);
+    assert_eq!(config.options.topic.formats_listed, ["txt", "tsv"]);
 }
 
 #[test]
@@ -174,13 +175,13 @@ fn words_win_over_the_file_and_the_last_word_wins() {
         let options: Vec<String> = options.iter().map(ToString::to_string).collect();
         Config::load(Some(&file), &options, Caller::Person).unwrap().options
     };
-    assert_eq!(load(&[]).tail_records, 7);
-    let options = load(&["tail_records=8", "tail_records=9"]);
+    assert_eq!(load(&[]).topic.tail_records, 7);
+    let options = load(&["tail_records=8", "tail_records=9"]).topic;
     assert_eq!((options.tail_records, options.from), (9, From::FirstSegment));
 
     let named = format!("config={}", file.display());
     let config = Config::load(None, &[named], Caller::MountHelper).unwrap();
-    assert_eq!(config.options.tail_records, 7);
+    assert_eq!(config.options.topic.tail_records, 7);
 }
 
 #[test]
@@ -198,11 +199,149 @@ fn access_follows_allow_other() {
 #[test]
 fn the_effective_configuration_reads_back() {
     let set = "isolation=read_committed,formats_listed=tsv,measure_wait=1500ms,cache_dir=/a: b,max_read_rate=3MiB,\
-               value_json,cache_limit=5000,nonempty";
+               value=json,cache_limit=5000,nonempty";
     for config in [Config::default(), words(set).unwrap()] {
         let text = config.to_yaml();
         assert_eq!(read(&text), Ok(config), "{text}");
     }
+}
+
+#[test]
+fn sections_are_read_whatever_their_order_and_come_back() {
+    let text = "formats_listed: [txt, csv]\ntopics:\n  '*':\n    tail_records: 5\n  'app-*':\n    value: hex\n    key: base64\n    \
+                formats_listed: [kv]\n    timezone: Europe/Berlin\n  orders: {on_damage: error}\n  later:\n\
+                formats:\n  csv: '%o,%s\\n'\n  kv: \"%k=%s\\n\"\n  Num-1_x: '%%1'\n";
+    let config = read(text).unwrap();
+    let options = &config.options;
+    let texts: Vec<_> = options.formats.templates().map(|(name, template)| (name, template.text())).collect();
+    assert_eq!(texts, [("csv", "%o,%s\\n"), ("kv", "%k=%s\n"), ("Num-1_x", "%%1")]);
+    let patterns: Vec<_> = options.topics.iter().map(|rule| rule.pattern.text()).collect();
+    assert_eq!(patterns, ["*", "app-*", "orders", "later"]);
+    let app = options.of_topic("app-logs");
+    assert_eq!((app.tail_records, app.key, app.value), (5, Encoding::Base64, Encoding::Hex));
+    assert_eq!(
+        (app.formats_listed, app.timezone.iana_name()),
+        (vec!["kv".to_owned()], Some("Europe/Berlin"))
+    );
+    assert_eq!(options.of_topic("orders").on_damage, OnDamage::Error);
+    assert_eq!(options.of_topic("orders").formats_listed, ["txt", "csv"]);
+    let written = config.to_yaml();
+    assert_eq!(read(&written), Ok(config), "{written}");
+}
+
+#[test]
+fn errors_of_sections_say_where() {
+    let formats = "t.yaml:2:3: formats: ";
+    let cases = [
+        (
+            "formats:\n  csv: '%o%x'\n",
+            "t.yaml:2:8: formats.csv: `%x` is no field; there are %t %p %o %k %s %K %S %R %T %h %% and %{T:iso}",
+        ),
+        (
+            "formats:\n  csv: '%o\\xff'\n",
+            "t.yaml:2:8: formats.csv: after `\\x` comes a digit from 0 to 9, as in `\\x0ff`; kcat would not take it for a byte otherwise",
+        ),
+        ("formats:\n  csv: ''\n", "t.yaml:2:8: formats.csv: it is empty"),
+        (
+            "formats:\n  csv: 5\n",
+            "t.yaml:2:8: formats.csv: expected a format string such as '%o %s\\n', not `5`",
+        ),
+        (
+            "formats:\n  csv: %o\n",
+            "t.yaml:2:8: found character that cannot start any token; quotes around it help: '%o' or '*'",
+        ),
+        ("formats:\n  json: '%o'\n", &format!("{formats}`json` is a format of topicfs itself")),
+        ("formats:\n  TXT: '%o'\n", &format!("{formats}`TXT` is a format of topicfs itself")),
+        ("formats:\n  key: '%o'\n", &format!("{formats}`key` is a format of topicfs itself")),
+        (
+            "formats:\n  1st: '%o'\n",
+            &format!("{formats}a name of a format is a letter and up to 31 letters, digits, `_` and `-`"),
+        ),
+        (
+            "formats:\n  c.v: '%o'\n",
+            &format!("{formats}a name of a format is a letter and up to 31 letters, digits, `_` and `-`"),
+        ),
+        ("formats:\n  a: x\n  a: y\n", "t.yaml:3:3: formats: `a` is set twice"),
+        (
+            "formats: [csv]\n",
+            "t.yaml:1:10: formats: invalid type: sequence, expected lines of `name: 'format string'`",
+        ),
+        ("formats: {}\nformats: {}\n", "t.yaml:2:1: `formats` is set twice"),
+        (
+            "formats_listed: [csv]\n",
+            "t.yaml:1:17: formats_listed: expected a list of formats, each once, of txt, jsonl, tsv, log, dump, not the list `csv`",
+        ),
+        (
+            "topics:\n  a:\n    cache_dir: /x\n",
+            "t.yaml:3:5: topics.a: `cache_dir` is one for all topics; it belongs at the top of the file",
+        ),
+        (
+            "topics:\n  a:\n    formats: {}\n",
+            "t.yaml:3:5: topics.a: `formats` is one for all topics; it belongs at the top of the file",
+        ),
+        (
+            "topics:\n  a:\n    isolaton: x\n",
+            "t.yaml:3:5: topics.a: unknown key `isolaton`, did you mean `isolation`?",
+        ),
+        (
+            "topics:\n  a:\n    value: jason\n",
+            "t.yaml:3:12: topics.a.value: expected `text`, `base64`, `hex` or `json`, not `jason`, did you mean `json`?",
+        ),
+        (
+            "topics:\n  a:\n    timezone: Berlin\n",
+            "t.yaml:3:15: topics.a.timezone: expected a timezone such as UTC or Europe/Berlin, not `Berlin`",
+        ),
+        (
+            "topics:\n  a:\n    from: log-start\n    from: log-start\n",
+            "t.yaml:4:5: topics.a: `from` is set twice",
+        ),
+        (
+            "topics:\n  a: 5\n",
+            "t.yaml:2:6: topics.a: invalid type: integer `5`, expected lines of `option: value`",
+        ),
+        (
+            "topics:\n  'a[': {}\n",
+            "t.yaml:2:3: topics: `a[` is no pattern: unclosed character class; missing ']'",
+        ),
+        ("topics:\n  a: {}\n  b: {}\n  a: {}\n", "t.yaml:4:3: topics: `a` is set twice"),
+        (
+            "topics:\n  7: {}\n",
+            "t.yaml:2:3: topics: invalid type: integer `7`, expected a topic or a pattern of topics, in quotes if it looks like something else",
+        ),
+        (
+            "topics:\n  - a\n",
+            "t.yaml:2:3: topics: invalid type: sequence, expected patterns of topics, each with lines of `option: value` below it",
+        ),
+        ("topic:\n", "t.yaml:1:1: unknown key `topic`, did you mean `topics`?"),
+    ];
+    let wrong: Vec<_> = cases
+        .iter()
+        .filter(|(text, expected)| read(text) != Err((*expected).to_owned()))
+        .map(|(text, expected)| format!("{text}  is     {:?}\n  not    {expected:?}\n", read(text)))
+        .collect();
+    assert_eq!(wrong, Vec::<String>::new(), "{}", wrong.concat());
+    let star = read("topics:\n  *: {}\n").unwrap_err();
+    assert!(
+        star.starts_with("t.yaml:2:4: ") && star.ends_with("quotes around it help: '%o' or '*'"),
+        "{star}"
+    );
+}
+
+#[test]
+fn a_word_of_options_is_for_all_topics_and_rules_of_the_file_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("c.yaml");
+    std::fs::write(&file, "value: hex\ntopics:\n  a: {value: base64}\nformats: {csv: '%o'}\n").unwrap();
+    let words = ["value=json,formats_listed=csv:txt,timezone=europe/berlin".to_owned()];
+    let options = Config::load(Some(&file), &words, Caller::Person).unwrap().options;
+    assert_eq!(
+        (options.of_topic("a").value, options.of_topic("b").value),
+        (Encoding::Base64, Encoding::Json)
+    );
+    assert_eq!(options.topic.formats_listed, ["csv", "txt"]);
+    assert_eq!(options.topic.timezone.iana_name(), Some("Europe/Berlin"));
+    let section = "that is a section of the file that `config=FILE` names";
+    assert_eq!(self::words("topics=a"), Err(format!("-o topics=a: {section}")));
 }
 
 #[test]
@@ -215,14 +354,18 @@ fn every_documented_configuration_is_read_and_changes_something() {
         assert_ne!(config, Config::default(), "{}", path.display());
         seen += 1;
     }
-    assert!(seen >= 2);
+    assert!(seen >= 4);
+    let text = include_str!("../../docs/config.md");
+    let (_, example) = text.split_once("```yaml\n").unwrap();
+    let (example, _) = example.split_once("```").unwrap();
+    assert_eq!(read(example).unwrap().options.topics.len(), 3);
 }
 
 #[test]
 fn the_help_names_every_option_in_lines_that_fit() {
     let help = help();
-    for key in keys::KEYS {
-        assert!(help.contains(&format!("\n  {}", key.name)) || help.starts_with(&format!("  {}", key.name)));
+    for name in keys::names() {
+        assert!(help.contains(&format!("\n  {name}")) || help.starts_with(&format!("  {name}")));
     }
     assert!(help.lines().all(|line| line.len() <= 100), "{help}");
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::keys::{self, KEYS, Key};
+use super::keys::{self, AnyKey};
 use super::value::Value;
 use super::{ConfigError, suggestion};
 
@@ -28,7 +28,7 @@ const IGNORED: &[&str] = &[
 pub(super) struct Words {
     pub(super) config_file: Option<PathBuf>,
     pub(super) log_file: Option<PathBuf>,
-    pub(super) settings: Vec<(&'static Key, Word)>,
+    pub(super) settings: Vec<(AnyKey, Word)>,
 }
 
 /// What stood after the `=` of a word, if there was one.
@@ -69,8 +69,11 @@ fn add(words: &mut Words, word: &str, caller: Caller) -> Result<(), ConfigError>
         ("config", Some(path)) => words.config_file = Some(PathBuf::from(path)),
         ("log_file", Some(path)) => words.log_file = Some(PathBuf::from(path)),
         ("config" | "log_file", None) => return Err(error(format!("expected `{name}=FILE`"))),
+        ("formats" | "topics", _) => {
+            return Err(error("that is a section of the file that `config=FILE` names".to_owned()));
+        }
         ("rw", None) => return Err(error("topicfs mounts read-only, leave `rw` out".to_owned())),
-        (name, value) => match keys::find(name) {
+        (name, value) => match AnyKey::find(name) {
             Some(key) => words.settings.push((key, Word(value))),
             None if caller == Caller::SloppyMountHelper => {}
             None => return Err(error(format!("unknown option{}", near_option(name)))),
@@ -86,7 +89,7 @@ fn is_ignored(name: &str, has_value: bool, caller: Caller) -> bool {
 }
 
 fn near_option(name: &str) -> String {
-    let names = KEYS.iter().map(|key| key.name).chain(["config", "log_file"]).chain(IGNORED.iter().copied());
+    let names = keys::names().chain(["config", "log_file"]).chain(IGNORED.iter().copied());
     match suggestion(name, names) {
         near if near.is_empty() => "; `topicfs mount --help` lists them".to_owned(),
         near => near,

@@ -1,25 +1,49 @@
-//! The configuration file.
+//! The configuration file: options, and the sections `topics:` and `formats:`.
+//!
+//! It is read twice: options name formats, which may stand behind them.
+
+mod formats;
+mod topics;
 
 use std::fmt;
 use std::path::Path;
 
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::keys::{self, KEYS, Key};
+use super::keys::{self, AnyKey, KEYS, Key, TOPIC_KEYS};
 use super::value::Value;
 use super::{Config, ConfigError, suggestion};
+use crate::fs::topic_options::TopicChoices;
+use crate::view::format::Formats;
+
+/// The section of templates.
+const FORMATS: &str = "formats";
+/// The section of rules for topics.
+const TOPICS: &str = "topics";
 
 /// Puts what `text` says into `config`; `path` is for messages.
 pub(super) fn read(config: &mut Config, path: &Path, text: &str) -> Result<(), ConfigError> {
+    let mut formats = Formats::default();
+    let file = serde_yaml::Deserializer::from_str(text);
+    file.deserialize_any(formats::File { formats: &mut formats }).map_err(|error| located(path, &error))?;
+    config.options.formats = formats.into();
     let file = serde_yaml::Deserializer::from_str(text);
     file.deserialize_any(File { config }).map_err(|error| located(path, &error))
 }
 
 /// `config` as a file that [`read`] takes.
 pub(super) fn write(config: &Config) -> String {
-    let entries = KEYS.iter().map(|key| (serde_yaml::Value::from(key.name), key.yaml(config)));
-    let mapping: serde_yaml::Mapping = entries.collect();
-    // A mapping of strings to scalars and lists always has a text.
+    let choices = config.options.topic.choices();
+    let entries = TOPIC_KEYS.iter().map(|key| (key.name.into(), key.kind.yaml(&choices)));
+    let mut mapping: serde_yaml::Mapping = entries.collect();
+    mapping.extend(KEYS.iter().map(|key| (key.name.into(), key.kind.yaml(config))));
+    if let Some(formats) = formats::yaml(&config.options.formats) {
+        mapping.insert(FORMATS.into(), formats);
+    }
+    if let Some(topics) = topics::yaml(&config.options.topics) {
+        mapping.insert(TOPICS.into(), topics);
+    }
+    // A mapping of strings to scalars, lists and such mappings always has a text.
     serde_yaml::to_string(&mapping).unwrap_or_default()
 }
 
@@ -33,10 +57,18 @@ fn located(path: &Path, error: &serde_yaml::Error) -> ConfigError {
     if let Some(at) = message.find(&format!(" at line {line} column {column}")) {
         message.truncate(at);
     }
+    // A format that begins with `%`, or a pattern with `*`, which YAML takes for an alias.
+    let unquoted = [
+        "found character that cannot start any token",
+        "did not find expected alphabetic or numeric character",
+    ];
+    if unquoted.contains(&message.as_str()) {
+        message.push_str("; quotes around it help: '%o' or '*'");
+    }
     ConfigError::File { path: path.to_owned(), line, column, message }
 }
 
-/// The whole file: a mapping of options, or nothing.
+/// The whole file: a mapping of options and sections, or nothing.
 struct File<'a> {
     config: &'a mut Config,
 }
@@ -50,9 +82,17 @@ impl<'de> Visitor<'de> for File<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut seen = Vec::new();
-        while let Some(key) = map.next_key_seed(Name { seen: &seen })? {
-            seen.push(key.name);
-            map.next_value_seed(Setting { key, config: &mut *self.config })?;
+        while let Some(entry) = map.next_key_seed(EntryName { seen: &seen })? {
+            seen.push(entry.name());
+            match entry {
+                Entry::Option(key) => map.next_value_seed(Setting { key, config: &mut *self.config })?,
+                Entry::Topics => {
+                    map.next_value_seed(topics::Section { options: &mut self.config.options })?;
+                }
+                Entry::Formats => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
         }
         Ok(())
     }
@@ -66,63 +106,115 @@ impl<'de> Visitor<'de> for File<'_> {
     }
 }
 
-/// The name of an option that has not been set yet. It is checked here, where the parser still knows its place.
-struct Name<'a> {
+/// What a line at the top of the file begins.
+#[derive(Clone, Copy)]
+enum Entry {
+    Option(AnyKey),
+    Topics,
+    /// Read before.
+    Formats,
+}
+
+impl Entry {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Option(key) => key.name(),
+            Self::Topics => TOPICS,
+            Self::Formats => FORMATS,
+        }
+    }
+
+    fn find(name: &str) -> Option<Self> {
+        match name {
+            TOPICS => Some(Self::Topics),
+            FORMATS => Some(Self::Formats),
+            _ => AnyKey::find(name).map(Self::Option),
+        }
+    }
+}
+
+/// A name at the top that has not been set yet. It is checked here, where the parser still knows its place.
+struct EntryName<'a> {
     seen: &'a [&'static str],
 }
 
-impl<'de> DeserializeSeed<'de> for Name<'_> {
-    type Value = &'static Key;
+impl<'de> DeserializeSeed<'de> for EntryName<'_> {
+    type Value = Entry;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl Visitor<'_> for Name<'_> {
-    type Value = &'static Key;
+impl Visitor<'_> for EntryName<'_> {
+    type Value = Entry;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the name of an option")
     }
 
     fn visit_str<E: de::Error>(self, name: &str) -> Result<Self::Value, E> {
-        let Some(key) = keys::find(name) else {
-            let near = suggestion(name, KEYS.iter().map(|key| key.name));
+        let Some(entry) = Entry::find(name) else {
+            let near = suggestion(name, keys::names().chain([TOPICS, FORMATS]));
             return Err(E::custom(format_args!("unknown key `{}`{near}", name.escape_debug())));
         };
-        match self.seen.contains(&key.name) {
+        match self.seen.contains(&entry.name()) {
             true => Err(E::custom(format_args!("`{name}` is set twice"))),
-            false => Ok(key),
+            false => Ok(entry),
         }
     }
 }
 
-/// The value of an option, checked and assigned where the parser still knows its place.
+/// The value of an option for the whole mount, checked and assigned where the parser still knows its place.
 struct Setting<'a> {
-    key: &'static Key,
+    key: AnyKey,
     config: &'a mut Config,
-}
-
-impl Setting<'_> {
-    fn assign<E: de::Error>(self, value: &Value) -> Result<(), E> {
-        self.key.assign(self.config, value).map_err(E::custom)
-    }
 }
 
 impl<'de> DeserializeSeed<'de> for Setting<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
+        let Self { key, config } = self;
+        let assign = |value: &Value| key.assign(config, value);
+        deserializer.deserialize_any(AnyValue { name: key.name(), assign })
     }
 }
 
-impl<'de> Visitor<'de> for Setting<'_> {
+/// The value of an option of one topic.
+struct TopicSetting<'a> {
+    key: &'static Key<TopicChoices>,
+    choices: &'a mut TopicChoices,
+    formats: &'a Formats,
+}
+
+impl<'de> DeserializeSeed<'de> for TopicSetting<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        let Self { key, choices, formats } = self;
+        let assign = |value: &Value| key.kind.assign(choices, value, formats);
+        deserializer.deserialize_any(AnyValue { name: key.name, assign })
+    }
+}
+
+/// A value of whatever kind, given to `assign`.
+struct AnyValue<F> {
+    name: &'static str,
+    assign: F,
+}
+
+impl<F: FnOnce(&Value) -> Result<(), String>> AnyValue<F> {
+    fn assign<E: de::Error>(self, value: &Value) -> Result<(), E> {
+        (self.assign)(value).map_err(E::custom)
+    }
+}
+
+impl<'de, F: FnOnce(&Value) -> Result<(), String>> Visitor<'de> for AnyValue<F> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a value for {}", self.key.name)
+        write!(f, "a value for {}", self.name)
     }
 
     fn visit_bool<E: de::Error>(self, flag: bool) -> Result<(), E> {

@@ -53,7 +53,9 @@ impl Fs {
             return Ok(Node::OfAll(key.clone(), AllItem::ByTime));
         }
         let stems = [("log", AllKind::Log), ("tail", AllKind::Tail)];
-        let found = stems.iter().find_map(|(stem, kind)| Some((*kind, names::format_of(name, stem)?)));
+        let found = stems
+            .iter()
+            .find_map(|(stem, kind)| Some((*kind, names::format_of(name, stem, self.formats())?)));
         let (kind, format) = found.ok_or(FsError::NotFound)?;
         let views = self.views(key)?;
         let stamp = stamp(&views)?;
@@ -76,9 +78,10 @@ impl Fs {
     /// The names in `all`.
     pub(super) fn all_names(&self, key: &AllKey) -> Result<Vec<(OsString, Node)>, FsError> {
         let mut names = vec![("by-time".into(), Node::OfAll(key.clone(), AllItem::ByTime))];
+        let of_topic = self.of_topic(&key.topic);
         for stem in ["log", "tail"] {
-            for format in self.formats_listed().iter().filter(|format| !format.is_of_batches()) {
-                let name = names::listed_name(stem, *format);
+            for format in of_topic.formats_listed.iter().filter(|format| !format.is_of_batches()) {
+                let name = names::listed_name(stem, *format, self.formats());
                 if let Ok(node) = self.all_child(key, &name) {
                     names.push((name.into(), node));
                 }
@@ -93,7 +96,8 @@ impl Fs {
             return Ok(Node::OfAll(key.clone(), AllItem::ByTimeReadme));
         }
         let clock = self.clock(&key.topic, None);
-        let named = ByTime::parse(name, &clock).ok_or_else(|| FsError::bad_name(name, BY_TIME))?;
+        let named =
+            ByTime::parse(name, &clock, self.formats()).ok_or_else(|| FsError::bad_name(name, BY_TIME))?;
         self.all_named_time(key, named)
     }
 
@@ -104,7 +108,8 @@ impl Fs {
         (period, unit, utc_offset): Times,
         name: &str,
     ) -> Result<Node, FsError> {
-        let named = part_named(name, period, unit, &self.clock(&key.topic, utc_offset))?;
+        let clock = self.clock(&key.topic, utc_offset);
+        let named = part_named(name, period, unit, (&clock, self.formats()))?;
         self.all_named_time(key, ByTime { utc_offset: named.utc_offset.or(utc_offset), ..named })
     }
 
@@ -145,9 +150,10 @@ impl Fs {
             let times = views.iter().map(|view| view.next_time(key.committed, time));
             Ok(times.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().min())
         })?;
-        let formats = self.formats_listed().iter().filter(|format| !format.is_of_batches());
-        let files =
-            |hour: String| formats.clone().map(move |format| format!("{hour}.{}", format.extension()));
+        let of_topic = self.of_topic(&key.topic);
+        let formats = of_topic.formats_listed.iter().filter(|format| !format.is_of_batches());
+        let extensions: Vec<_> = formats.map(|format| self.formats().extension(*format)).collect();
+        let files = |hour: String| extensions.iter().map(move |extension| format!("{hour}.{extension}"));
         let names: Vec<String> = match unit {
             Unit::Hours => found.into_iter().flat_map(files).collect(),
             _ => found,
@@ -205,7 +211,7 @@ impl Fs {
         if let Some(starts) = self.all_tails().known(key, stamp, &ends) {
             return Ok(starts);
         }
-        let count = self.options().tail_records;
+        let count = self.of_topic(&key.topic).options.tail_records;
         let mut starts = Vec::with_capacity(views.len());
         for view in views {
             starts.push(view.nth_from_end(key.committed, count)?.map_or_else(|| view.start(), Ok)?);

@@ -16,6 +16,7 @@ use crate::fs::measuring::{Measurable, Measurement};
 use crate::fs::mounted::Fs;
 use crate::fs::names::RecordForm;
 use crate::fs::node::{Item, KeyRecords, Node, PartitionKey, ROOT_INO};
+use crate::view::format::Formats;
 use crate::view::key_history::KeyHistory;
 use crate::view::key_list::{KeysAt, LiveKey};
 use crate::view::keys::Wanted;
@@ -36,7 +37,7 @@ impl Fs {
         if name == README {
             return Ok(of(Item::ByKeyReadme));
         }
-        let (named, form) = key_names::parse(name.as_bytes()).ok_or(FsError::NotFound)?;
+        let (named, form) = key_names::parse(name.as_bytes(), self.formats()).ok_or(FsError::NotFound)?;
         let is_it = |key: &[u8]| named.is(key);
         let wanted = Wanted::new(named.hash(), &is_it);
         let view = self.view(key)?;
@@ -60,7 +61,9 @@ impl Fs {
     pub fn before_lookup(&self, parent: u64, name: &OsStr) -> Result<Option<Arc<Measurement>>, FsError> {
         let parent = self.inodes().get(parent)?;
         match &*parent {
-            Node::Of(key, Item::ByKey) if name != README && key_names::parse(name.as_bytes()).is_some() => {
+            Node::Of(key, Item::ByKey)
+                if name != README && key_names::parse(name.as_bytes(), self.formats()).is_some() =>
+            {
                 self.building(key)
             }
             _ => Ok(None),
@@ -74,7 +77,7 @@ impl Fs {
     pub fn before_opendir(&self, ino: u64) -> Result<Option<Arc<Measurement>>, FsError> {
         let node = self.inodes().get(ino)?;
         match &*node {
-            Node::Of(key, Item::ByKey) if self.options().by_key_listed => self.building(key),
+            Node::Of(key, Item::ByKey) if self.lists_keys(key) => self.building(key),
             _ => Ok(None),
         }
     }
@@ -87,6 +90,11 @@ impl Fs {
         // One for the partition, however it is looked at.
         let directory = Node::Of(PartitionKey { committed: false, ..key.clone() }, Item::ByKey);
         Ok(Some(self.measuring().begin(self.inodes().number(&directory), Measurable::Keys(view))))
+    }
+
+    /// Whether the keys of a partition are listed.
+    pub(super) fn lists_keys(&self, key: &PartitionKey) -> bool {
+        self.of_topic(&key.topic).options.by_key_listed
     }
 
     /// The file of a key's latest record; of a tombstone there is no value.
@@ -130,14 +138,12 @@ impl Fs {
     /// The names in `by-key`, all at once.
     pub(super) fn by_key_names(&self, key: &PartitionKey) -> Result<Vec<(OsString, Node)>, FsError> {
         let mut names = vec![(README.into(), Node::Of(key.clone(), Item::ByKeyReadme))];
-        if self.options().by_key_listed {
+        if self.lists_keys(key) {
             let listing = self.key_listing(key)?;
             let mut from = Some(0);
             while let Some(first) = from {
                 let page = listing.view.live_keys(&listing.at, first, PAGE, place)?;
-                names.extend(
-                    page.keys.iter().map(|live| (key_names::build(&live.key).into(), listing.node(live))),
-                );
+                names.extend(page.keys.iter().map(|live| (listing.name(live).into(), listing.node(live))));
                 from = page.next;
             }
         }
@@ -151,7 +157,8 @@ impl Fs {
     pub(super) fn key_listing(&self, key: &PartitionKey) -> Result<KeyListing, FsError> {
         let view = self.view(key)?;
         let at = view.keys_at(key.committed)?;
-        Ok(KeyListing { key: key.clone(), view, at, page: Mutex::default() })
+        let formats = self.options().formats.clone();
+        Ok(KeyListing { key: key.clone(), formats, view, at, page: Mutex::default() })
     }
 }
 
@@ -159,6 +166,7 @@ impl Fs {
 #[derive(Debug)]
 pub struct KeyListing {
     key: PartitionKey,
+    formats: Arc<Formats>,
     view: Arc<PartitionView>,
     at: KeysAt,
     page: Mutex<Option<Arc<Page>>>,
@@ -223,7 +231,7 @@ impl KeyListing {
             // So many keys at one place are made to be there: what comes after them is left out.
             if ordinal >> ORDINAL_BITS == 0 {
                 let cookie = (place(live.hash) << ORDINAL_BITS | ordinal) + FIRST_COOKIE;
-                let (ino, name) = (inodes.number(&self.node(live)), key_names::build(&live.key).into());
+                let (ino, name) = (inodes.number(&self.node(live)), self.name(live).into());
                 entries.push((cookie, Entry { ino, name, is_dir: false }));
             }
         }
@@ -231,6 +239,10 @@ impl KeyListing {
         let page = Arc::new(Page { from: first, next, entries });
         *kept = Some(page.clone());
         Ok(page)
+    }
+
+    fn name(&self, live: &LiveKey) -> String {
+        key_names::build(&live.key, &self.formats)
     }
 
     fn node(&self, live: &LiveKey) -> Node {

@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::time::SystemTime;
 
-use jiff::tz::{Offset as UtcOffset, TimeZone};
+use jiff::tz::Offset as UtcOffset;
 
 use crate::fs::attributes::record_time;
 use crate::fs::error::{BY_TIME, FsError};
@@ -16,6 +16,7 @@ use crate::fs::node::{Item, Node, PartitionKey, Records, RecordsKind, Timed, Tim
 use crate::fs::options::Listing;
 use crate::fs::time_names::{ByTime, Clock, Unit};
 use crate::units::{Offset, Period, Timestamp};
+use crate::view::format::Formats;
 
 const HOUR_MS: i64 = 3600 * 1000;
 
@@ -25,7 +26,7 @@ impl Fs {
         if name == "README.txt" {
             return Ok(Node::Of(key.clone(), Item::ByTimeReadme));
         }
-        let named = ByTime::parse(name, &self.clock(&key.topic, None))
+        let named = ByTime::parse(name, &self.clock(&key.topic, None), self.formats())
             .ok_or_else(|| FsError::bad_name(name, BY_TIME))?;
         self.named_time(key, named)
     }
@@ -36,7 +37,7 @@ impl Fs {
             return self.record_in(key, times, name);
         }
         let clock = self.clock(&key.topic, times.utc_offset);
-        let named = part_named(name, times.period, times.unit, &clock)?;
+        let named = part_named(name, times.period, times.unit, (&clock, self.formats()))?;
         self.named_time(key, ByTime { utc_offset: named.utc_offset.or(times.utc_offset), ..named })
     }
 
@@ -57,7 +58,7 @@ impl Fs {
     fn record_in(&self, key: &PartitionKey, times: &Times, name: &str) -> Result<Node, FsError> {
         let within = |offset: Offset| times.start <= offset && offset <= times.end;
         let period = times.period;
-        let item = match ByOffset::parse(name) {
+        let item = match ByOffset::parse(name, self.formats()) {
             Some(ByOffset::Record(Place::At(offset), form)) if within(offset) => {
                 let view = self.view(key)?;
                 let time = view.record(key.committed, offset, |record, _| record.timestamp)?;
@@ -101,12 +102,15 @@ impl Fs {
             return self.names_of_records(key, times);
         }
         let found = self.parts_of(key, times.period, times.unit, &clock)?;
-        let with_directories = times.unit == Unit::Days || self.options().listing == Listing::Full;
+        let of_topic = self.of_topic(&key.topic);
+        let with_directories = times.unit == Unit::Days || of_topic.options.listing == Listing::Full;
         let directories = found.iter().filter(|_| with_directories).cloned();
         // The directory of an hour has a name for each record, so that walks must not meet it.
         let files = found.iter().filter(|_| times.unit == Unit::Hours);
-        let files = files
-            .flat_map(|hour| self.formats_listed().iter().map(move |f| format!("{hour}.{}", f.extension())));
+        let extensions: Vec<_> =
+            of_topic.formats_listed.iter().map(|f| self.formats().extension(*f)).collect();
+        let files =
+            files.flat_map(|hour| extensions.iter().map(move |extension| format!("{hour}.{extension}")));
         let node = |name: String| Ok((name.clone().into(), self.times_child(key, times, &name)?));
         directories.chain(files).map(node).collect()
     }
@@ -148,19 +152,25 @@ impl Fs {
     }
 
     /// The time now, in the time zone that a topic's names are in.
-    pub(super) fn clock(&self, _topic: &str, utc_offset: Option<i32>) -> Clock {
+    pub(super) fn clock(&self, topic: &str, utc_offset: Option<i32>) -> Clock {
         let fixed = utc_offset.and_then(|seconds| UtcOffset::from_seconds(seconds).ok());
-        Clock::now(fixed.map_or(TimeZone::UTC, UtcOffset::to_time_zone))
+        let configured = || self.of_topic(topic).options.timezone.clone();
+        Clock::now(fixed.map_or_else(configured, UtcOffset::to_time_zone))
     }
 }
 
 /// The day or hour of a period that a name in its directory stands for.
-pub(super) fn part_named(name: &str, period: Period, unit: Unit, clock: &Clock) -> Result<ByTime, FsError> {
+pub(super) fn part_named(
+    name: &str,
+    period: Period,
+    unit: Unit,
+    (clock, formats): (&Clock, &Formats),
+) -> Result<ByTime, FsError> {
     let named = if unit == Unit::Hours {
         let date = clock.date(period.from).ok_or(FsError::NotFound)?;
-        ByTime::parse(&format!("{date}T{name}"), clock).filter(|_| !name.contains(".."))
+        ByTime::parse(&format!("{date}T{name}"), clock, formats).filter(|_| !name.contains(".."))
     } else {
-        ByTime::parse(name, clock)
+        ByTime::parse(name, clock, formats)
     };
     let named = named.ok_or_else(|| FsError::bad_name(name, BY_TIME))?;
     let is_within = period.from <= named.period.from && named.period.to <= period.to;
@@ -191,7 +201,7 @@ pub(super) fn parts_of(
 /// The day at a time, and its end; `None` behind the calendar's end.
 fn day_at(time: Timestamp, clock: &Clock) -> Option<(String, Timestamp)> {
     let day = clock.date(time)?.to_string();
-    let end = ByTime::parse(&day, clock)?.period.to;
+    let end = ByTime::parse(&day, clock, &Formats::default())?.period.to;
     Some((day, end))
 }
 

@@ -60,7 +60,7 @@ impl RecordContent {
         let bytes = match form {
             RecordForm::Value => record.value.unwrap_or_default().to_vec(),
             RecordForm::Key => record.key.unwrap_or_default().to_vec(),
-            RecordForm::Json => record_json::render(&view.partition.name, record, place),
+            RecordForm::Json => record_json::render(view.renderer(), record, place),
             RecordForm::Rendered(Format::Log) => place.batch.bytes.to_vec(),
             RecordForm::Rendered(Format::Dump) => dump_of(place),
             RecordForm::Rendered(format) => {
@@ -81,7 +81,7 @@ impl Fs {
     /// Those of reading.
     pub fn content(&self, ino: u64, node: &Node) -> Result<Content, FsError> {
         Ok(match node {
-            Node::Of(key, Item::ByKey) if self.options().by_key_listed => {
+            Node::Of(key, Item::ByKey) if self.lists_keys(key) => {
                 Content::Keys(Arc::new(self.key_listing(key)?))
             }
             _ if node.is_dir() => Content::Directory(Arc::new(self.list(ino, node)?)),

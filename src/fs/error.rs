@@ -52,10 +52,10 @@ pub enum FsError {
 
 /// What names there are in `by-offset`.
 pub const BY_OFFSET: &str = "an offset (12345), last-N, A~N, A+N or a range (A..B, A.., ..B, A..+N), alone or with .txt, .jsonl, \
-                             .tsv, .log or .dump; one record also with .key or .json";
+                             .tsv, .log, .dump or a format of yours; one record also with .key or .json";
 /// What names there are in `by-time`.
 pub const BY_TIME: &str = "a date or time (2026-11-29, 2026-11-29T10:05), 10 or 13 digits, or a range of these or of last-15m \
-                           (A..B, A.., ..B, A..+90s), alone or with .txt, .jsonl, .tsv, .log or .dump";
+                           (A..B, A.., ..B, A..+90s), alone or with .txt, .jsonl, .tsv, .log, .dump or a format of yours";
 /// What names there are in `offsets`.
 pub const OFFSETS: &str = "earliest, latest, high-watermark, last-stable, max-timestamp, epoch-N, a time (2026-11-29T10:05, last-15m, \
                            10 or 13 digits), last-N, A~N or A+N";

@@ -31,7 +31,8 @@ This is a Kafka data directory, shown as files by topicfs. Nothing here can be c
 
   <topic>/all/          the same of all partitions, merged by time: log, tail, by-time
 
-Every rendered file takes the extensions .txt, .jsonl, .tsv, .log, .dump, also where it isn't listed.
+Every rendered file takes the extensions .txt, .jsonl, .tsv, .log, .dump, and those of `formats:` in the configuration, also
+where it isn't listed.
 .topicfs/ has the version, the configuration in force, builds (indexes in the making), and the problems of the data
 directories and of partitions looked at; by name only: manifest, manifest.json and manifest.sha256, which read the whole source to say what its files are.
 ";
@@ -81,7 +82,7 @@ The days listed here may have records; all other names are made when you open th
   2026-11-29/           a day: a directory of its hours, 10.txt, 10.jsonl ...
   2026-11-29.jsonl      all of it in one file, in any of the formats;  2026-11.jsonl  a month;  2026.jsonl  a year
   2026-11-29T10.txt     an hour;  2026-11-29T10:05  a minute;  2026-11-29T10:05:07  a second
-  2026-11-29T10Z  2026-11-29T10+02:00    with an offset from UTC; otherwise UTC
+  2026-11-29T10Z  2026-11-29T10+02:00    with an offset from UTC; otherwise in the configured timezone (UTC)
   1795391861.txt        a second since 1970 (10 digits);  1795391861357  a millisecond (13)
   2026-11-29T10..2026-11-29T11:30.jsonl  a range; the end is exclusive
   2026-11-29T10...txt   from then on (the range is 2026-11-29T10.. and then .txt);  ..2026-11-29.txt  up to then

@@ -17,6 +17,7 @@
 
 use crate::fs::names::RecordForm;
 use crate::log::keys::hash::{LONG_KEY, hash, of_long};
+use crate::view::format::Formats;
 
 /// Longer names are cut: so every key of up to 64 bytes has its own, and any format fits behind it.
 const MAX_NAME: usize = 3 * LONG_KEY;
@@ -57,23 +58,24 @@ impl NamedKey {
 }
 
 /// The key that a name stands for, and how it is shown; `None` for what is no name here.
-pub fn parse(name: &[u8]) -> Option<(NamedKey, RecordForm)> {
+pub fn parse(name: &[u8], formats: &Formats) -> Option<(NamedKey, RecordForm)> {
     if name.first().is_none_or(|first| *first == b'.') {
         return None;
     }
     let dot = name.iter().rposition(|byte| *byte == b'.');
-    let split = dot.and_then(|dot| Some((name.get(..dot)?, form(name.get(dot + 1..)?)?)));
+    let split = dot.and_then(|dot| Some((name.get(..dot)?, form(name.get(dot + 1..)?, formats)?)));
     let (stem, form) = split.unwrap_or((name, RecordForm::Value));
     Some((named(stem)?, form))
 }
 
 /// The name of a key.
-pub fn build(key: &[u8]) -> String {
+pub fn build(key: &[u8], formats: &Formats) -> String {
     if key.is_empty() {
         return EMPTY.to_owned();
     }
     let dot = key.iter().rposition(|byte| *byte == b'.');
-    let before_format = dot.filter(|dot| key.get(dot + 1..).and_then(form).is_some());
+    let before_format =
+        dot.filter(|dot| key.get(dot + 1..).and_then(|extension| form(extension, formats)).is_some());
     let mut name = String::with_capacity(key.len());
     let mut fits = 0;
     for (index, byte) in key.iter().enumerate() {
@@ -98,8 +100,8 @@ pub fn build(key: &[u8]) -> String {
     name
 }
 
-fn form(extension: &[u8]) -> Option<RecordForm> {
-    std::str::from_utf8(extension).ok().and_then(RecordForm::of_extension)
+fn form(extension: &[u8], formats: &Formats) -> Option<RecordForm> {
+    RecordForm::of_extension(std::str::from_utf8(extension).ok()?, formats)
 }
 
 fn named(stem: &[u8]) -> Option<NamedKey> {
@@ -133,6 +135,14 @@ fn digit(byte: u8) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse(name: &[u8]) -> Option<(NamedKey, RecordForm)> {
+        super::parse(name, &Formats::default())
+    }
+
+    fn build(key: &[u8]) -> String {
+        super::build(key, &Formats::default())
+    }
     use crate::view::format::Format;
     use proptest::prelude::*;
 
@@ -218,7 +228,9 @@ mod tests {
             let (named, found) = parse(name.as_bytes()).unwrap();
             prop_assert!(named.is(&key), "{name}");
             prop_assert_eq!(named.hash(), hash(&key));
-            let expected = extension.strip_prefix('.').map_or(Some(RecordForm::Value), RecordForm::of_extension);
+            let expected = extension.strip_prefix('.').map_or(Some(RecordForm::Value), |extension| {
+                RecordForm::of_extension(extension, &Formats::default())
+            });
             prop_assert_eq!(Some(found), expected);
         }
 

@@ -106,7 +106,7 @@ impl Fs {
     fn topic_names(&self, topic: &Arc<str>) -> Result<Vec<(OsString, Node)>, FsError> {
         let tree = self.source().tree();
         let partitions = tree.topics.get(&**topic).ok_or(FsError::NotFound)?;
-        let committed = self.is_committed();
+        let committed = self.is_committed(topic);
         let partition = |label: &str| {
             let key = PartitionKey { topic: topic.clone(), label: label.into(), committed };
             (OsString::from(label), Node::Partition(key))
@@ -137,9 +137,10 @@ impl Fs {
         ];
         let segments = self.view(key)?.partition.segments()?;
         let is_at_hand = segments.last().is_none_or(|active| active.is_at_hand());
+        let of_topic = self.of_topic(&key.topic);
         for (stem, kind) in [("log", RecordsKind::Log), ("tail", RecordsKind::Tail)] {
-            for format in self.formats_listed() {
-                let name = names::listed_name(stem, *format);
+            for format in &of_topic.formats_listed {
+                let name = names::listed_name(stem, *format, self.formats());
                 // Where `tail` begins is not worth unpacking segments, and what can't be read has its name still.
                 let found = match kind {
                     RecordsKind::Tail if !is_at_hand => None,
@@ -155,7 +156,7 @@ impl Fs {
 
     fn by_offset_names(&self, key: &PartitionKey) -> Result<Vec<(OsString, Node)>, FsError> {
         let mut names = vec![("README.txt".into(), Node::Of(key.clone(), Item::ByOffsetReadme))];
-        if self.options().listing == Listing::Full {
+        if self.of_topic(&key.topic).options.listing == Listing::Full {
             let view = self.view(key)?;
             let (start, end) = (view.start()?, view.end(key.committed)?);
             names.extend(parts_of_range(key, start, end));
@@ -201,11 +202,11 @@ impl Fs {
     fn by_segment_names(&self, key: &PartitionKey) -> Result<Vec<(OsString, Node)>, FsError> {
         let view = self.view(key)?;
         let log_start = view.start()?;
-        let directory = Node::Of(key.clone(), Item::BySegment);
+        let (directory, of_topic) = (Node::Of(key.clone(), Item::BySegment), self.of_topic(&key.topic));
         let mut names = Vec::new();
         for segment in view.partition.segments()?.iter().filter(|segment| segment.below() > log_start) {
-            for format in self.formats_listed() {
-                let name = names::listed_name(&names::padded(segment.base), *format);
+            for format in &of_topic.formats_listed {
+                let name = names::listed_name(&names::padded(segment.base), *format, self.formats());
                 let child = self.child(&directory, name.as_ref())?;
                 names.push((name.into(), child));
             }

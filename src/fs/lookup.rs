@@ -78,7 +78,7 @@ impl Fs {
         }
         let (label, committed) = match name.strip_suffix(COMMITTED) {
             Some(label) => (label, true),
-            None => (name, self.is_committed()),
+            None => (name, self.is_committed(topic)),
         };
         if label == "all" && !self.partitions_of(topic).is_empty() {
             return Ok(Node::All(AllKey { topic: topic.clone(), committed }));
@@ -110,11 +110,16 @@ impl Fs {
     /// `log` and `tail` in any format.
     fn growing_file(&self, key: &PartitionKey, name: &str) -> Result<Records, FsError> {
         let stems = [("log", RecordsKind::Log), ("tail", RecordsKind::Tail)];
-        let found = stems.iter().find_map(|(stem, kind)| Some((*kind, names::format_of(name, stem)?)));
+        let found = stems
+            .iter()
+            .find_map(|(stem, kind)| Some((*kind, names::format_of(name, stem, self.formats())?)));
         let (kind, format) = found.ok_or(FsError::NotFound)?;
         let view = self.view(key)?;
         let start = match kind {
-            RecordsKind::Tail => self.tails().start(key, &view, self.options().tail_records)?,
+            RecordsKind::Tail => {
+                let count = self.of_topic(&key.topic).options.tail_records;
+                self.tails().start(key, &view, count)?
+            }
             _ => view.start()?,
         };
         let generation = view.partition.generation();
@@ -132,7 +137,8 @@ impl Fs {
             return Ok(Node::Of(key.clone(), Item::ByOffsetReadme));
         }
         let view = self.view(key)?;
-        let item = match ByOffset::parse(name).ok_or_else(|| FsError::bad_name(name, BY_OFFSET))? {
+        let parsed = ByOffset::parse(name, self.formats());
+        let item = match parsed.ok_or_else(|| FsError::bad_name(name, BY_OFFSET))? {
             ByOffset::Record(place, form) => self.record(key, &view, place, form)?,
             ByOffset::Range { from, to, format } => range(key, &view, from, to, format)?,
         };
@@ -163,7 +169,7 @@ impl Fs {
 
     fn by_segment_child(&self, key: &PartitionKey, name: &str) -> Result<Node, FsError> {
         let digits = name.split('.').next().unwrap_or_default();
-        let format = names::format_of(name, digits).ok_or(FsError::NotFound)?;
+        let format = names::format_of(name, digits, self.formats()).ok_or(FsError::NotFound)?;
         let view = self.view(key)?;
         let log_start = view.start()?;
         let segments = view.partition.segments()?;

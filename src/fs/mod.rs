@@ -15,7 +15,7 @@
 //! | [`handles`] | open files and directories |
 //! | [`measuring`] | sizes that take long, found in the background |
 //! | [`tails`] | the window of each `tail` |
-//! | [`options`] | what a user may choose |
+//! | [`options`], [`topic_options`] | what a user may choose, for a mount and for each topic |
 //! | [`error`] | errors and their errno |
 
 mod all;
@@ -41,6 +41,7 @@ pub mod options;
 pub mod overview;
 pub mod tails;
 pub mod time_names;
+pub mod topic_options;
 pub mod walk;
 mod xattrs;
 

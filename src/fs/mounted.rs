@@ -20,8 +20,9 @@ use crate::fs::measuring::{Measurable, Measurement, Measuring};
 use crate::fs::node::{
     AllItem, AllKey, AllRecords, ControlFile, DumpOf, Item, Node, PartitionKey, Records, RecordsKind,
 };
-use crate::fs::options::{Access, From, Isolation, OnDamage, Options, UpTo};
+use crate::fs::options::{Access, Isolation, Options};
 use crate::fs::tails::Tails;
+use crate::fs::topic_options::OfTopic;
 use crate::log::LogError;
 use crate::log::files::{FileId, FilePool};
 use crate::log::partition::{Origin, Partition};
@@ -29,10 +30,10 @@ use crate::log::sidecar::Sidecars;
 use crate::log::source::Source;
 use crate::view::dump::file::DumpFile;
 use crate::view::filtered::{Filter, Filtered};
-use crate::view::format::{Encodings, Format};
+use crate::view::format::{Format, Formats};
 use crate::view::key_history::KeyHistory;
 use crate::view::merged::Merged;
-use crate::view::partition_view::{CHEAP_BYTES, PartitionView, Scope};
+use crate::view::partition_view::{CHEAP_BYTES, PartitionView};
 use crate::view::selection::{Effort, Selection};
 use crate::view::shared::Shared;
 
@@ -59,11 +60,10 @@ pub struct Fs {
     source: Source,
     options: Options,
     config_text: String,
-    formats_listed: Vec<Format>,
-    scope: Scope,
     owner: Owner,
     started: SystemTime,
     shared: Arc<Shared>,
+    topics: Mutex<HashMap<Arc<str>, Arc<OfTopic>>>,
     views: Mutex<HashMap<PartitionName, Arc<PartitionView>>>,
     inodes: Inodes,
     handles: Handles,
@@ -99,31 +99,18 @@ impl Fs {
     pub fn open(spec: &str, options: Options, config_text: String) -> Result<Self, LogError> {
         let source = Source::open(spec, options.of_source())?;
         source.unpack_in(options.unpack_room());
-        let encodings = Encodings { key_json: options.key_json, value_json: options.value_json };
-        let shared = Arc::new(Shared::new(
-            encodings,
-            open_sidecars(&options),
-            options.key_space(),
-            options.max_read_rate,
-        ));
-        let scope = Scope {
-            up_to_high_watermark: options.up_to == UpTo::HighWatermark,
-            from_first_segment: options.from == From::FirstSegment,
-            fail_on_damage: options.on_damage == OnDamage::Error,
-        };
-        let formats_listed =
-            options.formats_listed.iter().filter_map(|name| Format::of_extension(name)).collect();
+        let shared =
+            Arc::new(Shared::new(open_sidecars(&options), options.key_space(), options.max_read_rate));
         let kept = |count| NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN);
         let process = std::fs::metadata("/proc/self").ok();
         let (uid, gid) = process.map_or((0, 0), |meta| (meta.uid(), meta.gid()));
         Ok(Self {
             source,
             config_text,
-            formats_listed,
-            scope,
             owner: Owner::only(uid, gid),
             started: SystemTime::now(),
             shared,
+            topics: Mutex::default(),
             views: Mutex::default(),
             inodes: Inodes::default(),
             handles: Handles::default(),
@@ -156,9 +143,20 @@ impl Fs {
         &self.config_text
     }
 
-    /// The formats that listings show.
-    pub fn formats_listed(&self) -> &[Format] {
-        &self.formats_listed
+    /// The formats, whose extensions names may have.
+    pub fn formats(&self) -> &Formats {
+        &self.options.formats
+    }
+
+    /// What is chosen for a topic: all that is shown of it asks here.
+    pub fn of_topic(&self, topic: &str) -> Arc<OfTopic> {
+        let mut topics = lock(&self.topics);
+        if let Some(known) = topics.get(topic) {
+            return known.clone();
+        }
+        let of_topic = Arc::new(OfTopic::new(&self.options, topic));
+        topics.insert(topic.into(), of_topic.clone());
+        of_topic
     }
 
     pub(crate) const fn inodes(&self) -> &Inodes {
@@ -177,8 +175,8 @@ impl Fs {
         &self.measuring
     }
 
-    pub(crate) fn is_committed(&self) -> bool {
-        self.options.isolation == Isolation::ReadCommitted
+    pub(crate) fn is_committed(&self, topic: &str) -> bool {
+        self.of_topic(topic).options.isolation == Isolation::ReadCommitted
     }
 
     /// The partition of a key.
@@ -193,7 +191,9 @@ impl Fs {
         if let Some(view) = views.get(&name).filter(|view| Arc::ptr_eq(&view.partition, partition)) {
             return Ok(view.clone());
         }
-        let view = Arc::new(PartitionView::new(partition.clone(), self.scope, self.shared.clone()));
+        let of_topic = self.of_topic(&key.topic);
+        let (scope, rendering) = (of_topic.scope(), of_topic.rendering());
+        let view = Arc::new(PartitionView::new(partition.clone(), scope, rendering, self.shared.clone()));
         views.insert(name, view.clone());
         Ok(view)
     }
@@ -206,11 +206,6 @@ impl Fs {
     ) -> Option<Arc<PartitionView>> {
         let name = (topic.clone(), Arc::from(partition.label.as_str()));
         lock(&self.views).get(&name).filter(|view| Arc::ptr_eq(&view.partition, partition)).cloned()
-    }
-
-    /// What of a partition is shown.
-    pub(super) const fn scope(&self) -> Scope {
-        self.scope
     }
 
     /// The partitions that were looked at, in order, with the names of their paths.

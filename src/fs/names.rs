@@ -9,11 +9,12 @@
 //! | `100..200`, `100..`, `..200`, `100..+50` | a directory of the records of a range; the end is exclusive |
 //! | `100..200.jsonl`, `100...txt`, `last-10...tsv`, `..200.log` | the range as one file |
 //!
-//! The last `.ext` is the format if there is a format of that name; offsets have digits only, so that an
-//! end of a range is never taken for one. Ends of ranges may be `last-N`, `-N`, `A~N` or `A+N` too.
+//! The last `.ext` is the format if there is a format of that name, of ours or in the configuration; those begin with a letter
+//! and offsets have digits only, so that an end of a range is never taken for one. Ends of ranges may be `last-N`, `-N`, `A~N` or
+//! `A+N` too.
 
 use crate::units::Offset;
-use crate::view::format::Format;
+use crate::view::format::{Format, Formats};
 
 /// What a record is shown as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,11 +31,11 @@ pub enum RecordForm {
 
 impl RecordForm {
     /// The form of an extension.
-    pub fn of_extension(extension: &str) -> Option<Self> {
+    pub fn of_extension(extension: &str, formats: &Formats) -> Option<Self> {
         match extension {
             "key" => Some(Self::Key),
             "json" => Some(Self::Json),
-            _ => Format::of_extension(extension).map(Self::Rendered),
+            _ => formats.of_extension(extension).map(Self::Rendered),
         }
     }
 }
@@ -99,19 +100,22 @@ pub enum ByOffset {
 
 impl ByOffset {
     /// The meaning of a name; `None` for what is no name here.
-    pub fn parse(name: &str) -> Option<Self> {
+    pub fn parse(name: &str, formats: &Formats) -> Option<Self> {
         let (stem, extension) = match name.rsplit_once('.') {
-            Some((stem, extension)) if RecordForm::of_extension(extension).is_some() => {
+            Some((stem, extension)) if RecordForm::of_extension(extension, formats).is_some() => {
                 (stem, Some(extension))
             }
             _ => (name, None),
         };
         let Some((from, to)) = stem.split_once("..") else {
-            let form = extension.map_or(Some(RecordForm::Value), RecordForm::of_extension)?;
+            let form = match extension {
+                Some(extension) => RecordForm::of_extension(extension, formats)?,
+                None => RecordForm::Value,
+            };
             return Some(Self::Record(Place::parse(stem)?, form));
         };
         let format = match extension {
-            Some(extension) => Some(Format::of_extension(extension)?),
+            Some(extension) => Some(formats.of_extension(extension)?),
             None => None,
         };
         let from = if from.is_empty() { None } else { Some(Place::parse(from)?) };
@@ -139,24 +143,32 @@ pub fn padded(offset: Offset) -> String {
 }
 
 /// `log`, `log.jsonl` and the like: the format of `name` if its stem is `stem`.
-pub fn format_of(name: &str, stem: &str) -> Option<Format> {
+pub fn format_of(name: &str, stem: &str, formats: &Formats) -> Option<Format> {
     match name.strip_prefix(stem)? {
         "" => Some(Format::Text),
-        rest => Format::of_extension(rest.strip_prefix('.')?),
+        rest => formats.of_extension(rest.strip_prefix('.')?),
     }
 }
 
 /// The names under which a file of `format` is listed: text has the bare name.
-pub fn listed_name(stem: &str, format: Format) -> String {
+pub fn listed_name(stem: &str, format: Format, formats: &Formats) -> String {
     match format {
         Format::Text => stem.to_owned(),
-        _ => format!("{stem}.{}", format.extension()),
+        _ => format!("{stem}.{}", formats.extension(format)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::template::Template;
+
+    /// Our own and one of a user.
+    fn formats() -> Formats {
+        let mut formats = Formats::default();
+        formats.add("csv", Template::parse("%o,%s\\n").unwrap()).unwrap();
+        formats
+    }
 
     fn at(offset: i64) -> Place {
         Place::At(Offset(offset))
@@ -169,6 +181,8 @@ mod tests {
     #[test]
     fn the_table_at_the_top() {
         use RangeEnd::{Before, Count, Open};
+        let formats = formats();
+        let csv = formats.of_extension("csv").unwrap();
         let cases = [
             ("12", ByOffset::Record(at(12), RecordForm::Value)),
             ("00000000000000000012", ByOffset::Record(at(12), RecordForm::Value)),
@@ -190,6 +204,9 @@ mod tests {
                 "last-9..last-3.tsv",
                 range(Some(Place::FromEnd(9)), Before(Place::FromEnd(3)), Some(Format::Tsv)),
             ),
+            ("12.csv", ByOffset::Record(at(12), RecordForm::Rendered(csv))),
+            ("1..9.csv", range(Some(at(1)), Before(at(9)), Some(csv))),
+            ("last-9...csv", range(Some(Place::FromEnd(9)), Open, Some(csv))),
             ("..-3", range(None, Before(Place::FromEnd(3)), None)),
             ("12345~7", ByOffset::Record(Place::Before(Offset(12345), 7), RecordForm::Value)),
             ("12345+7.json", ByOffset::Record(Place::After(Offset(12345), 7), RecordForm::Json)),
@@ -201,7 +218,7 @@ mod tests {
             ("5+1...txt", range(Some(Place::After(Offset(5), 1)), Open, Some(Format::Text))),
         ];
         for (name, meaning) in cases {
-            assert_eq!(ByOffset::parse(name), Some(meaning), "{name}");
+            assert_eq!(ByOffset::parse(name, &formats), Some(meaning), "{name}");
         }
     }
 
@@ -224,6 +241,8 @@ mod tests {
             "x",
             "1.xml",
             "1..2.json",
+            "1.CSV",
+            "1..2.csv2",
             "1..2.key",
             "0x1",
             "1e3",
@@ -250,19 +269,19 @@ mod tests {
             "12++7",
             "１",
         ] {
-            assert_eq!(ByOffset::parse(name), None, "{name}");
+            assert_eq!(ByOffset::parse(name, &formats()), None, "{name}");
         }
     }
 
     #[test]
     fn listed_names_are_found_again() {
-        for format in Format::ALL {
-            assert_eq!(format_of(&listed_name("log", format), "log"), Some(format));
+        let formats = formats();
+        for format in formats.iter() {
+            assert_eq!(format_of(&listed_name("log", format, &formats), "log", &formats), Some(format));
         }
-        assert_eq!(format_of("log.txt", "log"), Some(Format::Text));
-        assert_eq!(
-            (format_of("logs", "log"), format_of("log.", "log"), format_of("lo", "log")),
-            (None, None, None)
-        );
+        assert_eq!(format_of("log.txt", "log", &formats), Some(Format::Text));
+        for name in ["logs", "log.", "lo", "log.CSV", "log.csv.csv"] {
+            assert_eq!(format_of(name, "log", &formats), None, "{name}");
+        }
     }
 }

@@ -3,12 +3,15 @@
 //! Plain values: `config` fills them from a file and from `-o` words, the layers below only read them.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::format::batch::Limits;
+use crate::fs::topic_options::{TopicOptions, TopicRule};
 use crate::log::keys::KeySpace;
 use crate::log::source::SourceOptions;
 use crate::log::unpacked::Room;
+use crate::view::format::Formats;
 
 /// Declares an enum whose variants have a name in options and configuration files.
 macro_rules! choice {
@@ -109,30 +112,15 @@ pub enum Access {
     FromSource,
 }
 
-/// Formats that a listing can show; `txt` is shown under the bare name.
-pub const LISTABLE_FORMATS: &[&str] = &["txt", "jsonl", "tsv", "log", "dump"];
-
 /// Everything that can be chosen about how a source is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Which records of transactions are shown.
-    pub isolation: Isolation,
-    /// Where partitions end.
-    pub up_to: UpTo,
-    /// Where partitions start.
-    pub from: From,
-    /// What a reader meets at a damaged batch.
-    pub on_damage: OnDamage,
-    /// The number of records in `tail`, at least 1.
-    pub tail_records: u64,
-    /// The formats that listings show, each one of [`LISTABLE_FORMATS`], none twice.
-    pub formats_listed: Vec<String>,
-    /// How much a listing shows.
-    pub listing: Listing,
-    /// Whether a value that parses as JSON is inlined in `.jsonl` as `value_json`.
-    pub value_json: bool,
-    /// Whether a key that parses as JSON is inlined in `.jsonl` as `key_json`.
-    pub key_json: bool,
+    /// What is chosen for a topic where no rule says otherwise.
+    pub topic: TopicOptions,
+    /// Rules for topics, by their names.
+    pub topics: Vec<TopicRule>,
+    /// The formats: those of our own, and the user's templates.
+    pub formats: Arc<Formats>,
     /// How long a stat of an open file waits for its size.
     pub measure_wait: Duration,
     /// The largest batch that is read, in bytes on disk.
@@ -145,8 +133,6 @@ pub struct Options {
     pub cache_limit: u64,
     /// The most that unpacked segments may take in the cache's directory, in bytes.
     pub unpack_limit: u64,
-    /// Whether `by-key` lists the keys.
-    pub by_key_listed: bool,
     /// The most that the indexes of `by-key` keep in memory together, in bytes.
     pub by_key_max_memory: u64,
     /// Whether partition directories that are symbolic links are followed.
@@ -160,6 +146,15 @@ pub struct Options {
 }
 
 impl Options {
+    /// What is chosen for `topic`.
+    pub fn of_topic(&self, topic: &str) -> TopicOptions {
+        let mut options = self.topic.clone();
+        for rule in self.topics.iter().filter(|rule| rule.pattern.matches(topic)) {
+            options.set(&rule.choices);
+        }
+        options
+    }
+
     /// What the source's files are read with.
     pub const fn of_source(&self) -> SourceOptions {
         let Self { max_batch_bytes, max_decoded_bytes, follow_symlinks, .. } = *self;
@@ -181,25 +176,24 @@ impl Options {
     }
 }
 
+impl std::convert::From<TopicOptions> for Options {
+    fn from(topic: TopicOptions) -> Self {
+        Self { topic, ..Self::default() }
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
-            isolation: Isolation::default(),
-            up_to: UpTo::default(),
-            from: From::default(),
-            on_damage: OnDamage::default(),
-            tail_records: 1000,
-            formats_listed: vec!["txt".to_owned(), "jsonl".to_owned()],
-            listing: Listing::default(),
-            value_json: false,
-            key_json: false,
+            topic: TopicOptions::default(),
+            topics: Vec::new(),
+            formats: Arc::default(),
             measure_wait: Duration::from_secs(10),
             max_batch_bytes: 128 << 20,
             max_decoded_bytes: 256 << 20,
             cache_dir: None,
             cache_limit: 1 << 30,
             unpack_limit: 8 << 30,
-            by_key_listed: false,
             by_key_max_memory: 64 << 20,
             follow_symlinks: false,
             max_read_rate: None,

@@ -24,7 +24,7 @@ impl Fs {
             let mut out = String::new();
             for (topic, partitions) in &tree.topics {
                 for partition in partitions {
-                    PartitionRow::of(partition, self.scope()).push_line(topic, &mut out);
+                    PartitionRow::of(partition, self.of_topic(topic).scope()).push_line(topic, &mut out);
                 }
             }
             return Ok(out.into_bytes());
@@ -40,13 +40,17 @@ impl Fs {
 
     /// A partition in its topic's `info`. Records that `read_committed` hides are not known without a scan.
     fn row(&self, topic: &Arc<str>, partition: &Arc<Partition>) -> PartitionRow {
-        if self.is_committed() {
-            return PartitionRow::of(partition, self.scope());
+        let of_topic = self.of_topic(topic);
+        let scope = of_topic.scope();
+        if self.is_committed(topic) {
+            return PartitionRow::of(partition, scope);
         }
         // One that nobody has looked at is none of those whose problems are told.
         let known = self.known_view(topic, partition);
-        let view = known
-            .unwrap_or_else(|| Arc::new(PartitionView::new(partition.clone(), self.scope(), self.shared())));
+        let view = known.unwrap_or_else(|| {
+            let (partition, rendering) = (partition.clone(), of_topic.rendering());
+            Arc::new(PartitionView::new(partition, scope, rendering, self.shared()))
+        });
         PartitionRow::counted(&view)
     }
 

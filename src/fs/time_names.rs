@@ -18,7 +18,7 @@ use jiff::tz::{Offset as UtcOffset, TimeZone};
 use jiff::{Span, ZonedDateTime};
 
 use crate::units::{Period, Timestamp};
-use crate::view::format::Format;
+use crate::view::format::{Format, Formats};
 
 /// The first millisecond of the year 10000.
 const END_OF_CALENDAR_MS: i64 = 253_402_300_800_000;
@@ -79,9 +79,9 @@ pub struct ByTime {
 
 impl ByTime {
     /// The meaning of a name; `None` for what is no name here, as an impossible date.
-    pub fn parse(name: &str, clock: &Clock) -> Option<Self> {
+    pub fn parse(name: &str, clock: &Clock, formats: &Formats) -> Option<Self> {
         let (stem, format) = match name.rsplit_once('.') {
-            Some((stem, extension)) => match Format::of_extension(extension) {
+            Some((stem, extension)) => match formats.of_extension(extension) {
                 Some(format) => (stem, Some(format)),
                 None => (name, None),
             },
@@ -313,7 +313,8 @@ mod tests {
     }
 
     fn period_in(zone: &str, name: &str) -> (Timestamp, Timestamp) {
-        let parsed = ByTime::parse(name, &clock_in(zone)).unwrap_or_else(|| panic!("{name}"));
+        let parsed =
+            ByTime::parse(name, &clock_in(zone), &Formats::default()).unwrap_or_else(|| panic!("{name}"));
         (parsed.period.from, parsed.period.to)
     }
 
@@ -380,7 +381,11 @@ mod tests {
             ("2026..2027", None),
             ("2026-11-29T10:05:07.123", None),
         ] {
-            assert_eq!(ByTime::parse(name, &clock_in("UTC")).unwrap().format, format, "{name}");
+            assert_eq!(
+                ByTime::parse(name, &clock_in("UTC"), &Formats::default()).unwrap().format,
+                format,
+                "{name}"
+            );
         }
     }
 
@@ -462,13 +467,13 @@ mod tests {
             "2026-W10",
             "2026-333",
         ] {
-            assert_eq!(ByTime::parse(name, &clock_in("UTC")), None, "{name}");
+            assert_eq!(ByTime::parse(name, &clock_in("UTC"), &Formats::default()), None, "{name}");
         }
     }
 
     #[test]
     fn what_directories_list() {
-        let unit = |name| ByTime::parse(name, &clock_in("UTC")).unwrap().unit;
+        let unit = |name| ByTime::parse(name, &clock_in("UTC"), &Formats::default()).unwrap().unit;
         assert_eq!(
             (unit("2026"), unit("2026-11"), unit("2026-11-29")),
             (Unit::Days, Unit::Days, Unit::Hours)

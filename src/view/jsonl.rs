@@ -4,14 +4,12 @@
 //! {"topic":"orders","partition":0,"offset":1,"timestamp":1700000000000,"key":"k","value":"v","headers":[["h","x"]]}
 //! ```
 //! Keys always in this order. The timestamp is in milliseconds, null if the record has none. What is not UTF-8 is
-//! `{"base64":"..."}`. Control characters (U+0000 to U+001F, U+007F to U+009F) are escaped, so that a terminal obeys none of them.
-
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+//! `{"base64":"..."}`; the topic's options may ask for another encoding (see [`crate::view::encoding`]). Control characters (U+0000 to U+001F, U+007F to U+009F) are escaped, so that a terminal obeys none of them.
 
 use crate::format::record::Record;
 use crate::units::{Timestamp, TopicPartition};
-use crate::view::format::{Encodings, Renderer};
+use crate::view::encoding::{Encoding, Encodings};
+use crate::view::format::Renderer;
 
 /// What every line of a partition begins with.
 pub(crate) fn prefix(name: &TopicPartition) -> Vec<u8> {
@@ -29,8 +27,8 @@ pub fn render(renderer: &Renderer, record: &Record<'_>, out: &mut Vec<u8>) {
     push_integer(record.offset.0, out);
     out.extend_from_slice(b",\"timestamp\":");
     push_timestamp(record.timestamp, b"null", out);
-    push_payload("key", record.key, renderer.encodings.key_json, out);
-    push_payload("value", record.value, renderer.encodings.value_json, out);
+    push_payload("key", record.key, renderer.encodings.key, out);
+    push_payload("value", record.value, renderer.encodings.value, out);
     push_headers(record, out);
     out.extend_from_slice(b"}\n");
 }
@@ -39,14 +37,25 @@ pub fn render(renderer: &Renderer, record: &Record<'_>, out: &mut Vec<u8>) {
 pub fn len(renderer: &Renderer, record: &Record<'_>) -> Option<u64> {
     /// What is the same in every line: names, quotes, brackets, newline.
     const FRAME: usize = r#","timestamp":,"key":,"value":,"headers":[]}"#.len() + 1;
-    if renderer.encodings != Encodings::default() {
-        return None;
-    }
+    let Encodings { key, value } = renderer.encodings;
     let timestamp = if record.timestamp.is_none() { 4 } else { integer_len(record.timestamp.0) };
     let fixed = renderer.json_prefix.len() + integer_len(record.offset.0) + timestamp + FRAME;
     let headers: usize = record.headers.iter().map(|h| bytes_len(h.name) + optional_len(h.value) + 3).sum();
     let commas = record.headers.len().saturating_sub(1);
-    Some((fixed + optional_len(record.key) + optional_len(record.value) + headers + commas) as u64)
+    let payloads = payload_len(key, record.key)? + payload_len(value, record.value)?;
+    Some((fixed + payloads + headers + commas) as u64)
+}
+
+fn payload_len(encoding: Encoding, bytes: Option<&[u8]>) -> Option<usize> {
+    let Some(bytes) = bytes else { return Some(optional_len(None)) };
+    match encoding {
+        Encoding::Text => Some(bytes_len(bytes)),
+        Encoding::Json => None,
+        Encoding::Base64 | Encoding::Hex => {
+            let frame = r#"{"":""}"#.len() + encoding.name().len();
+            Some(encoding.len(bytes) + frame)
+        }
+    }
 }
 
 fn optional_len(bytes: Option<&[u8]>) -> usize {
@@ -81,7 +90,8 @@ const EXTRA: [u8; 256] = {
     extra
 };
 
-fn integer_len(number: i64) -> usize {
+/// The number of bytes that [`push_integer`] appends.
+pub(crate) fn integer_len(number: i64) -> usize {
     itoa::Buffer::new().format(number).len()
 }
 
@@ -99,16 +109,28 @@ pub(crate) fn push_headers(record: &Record<'_>, out: &mut Vec<u8>) {
 }
 
 /// Appends `,"NAME":` and the bytes, or `,"NAME_json":` and the JSON in them where that is asked for and they are JSON.
-fn push_payload(name: &str, bytes: Option<&[u8]>, inline: bool, out: &mut Vec<u8>) {
+fn push_payload(name: &str, bytes: Option<&[u8]>, encoding: Encoding, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(name.as_bytes());
-    if inline && let Some(json) = bytes.and_then(as_json) {
+    if let Some(json) = bytes.filter(|_| encoding == Encoding::Json).and_then(as_json) {
         out.extend_from_slice(b"_json\":");
         push_minified(json, out);
         return;
     }
     out.extend_from_slice(b"\":");
-    push_optional(bytes, out);
+    match bytes {
+        Some(bytes) if encoding.is_plain() => push_object(encoding, bytes, out),
+        _ => push_optional(bytes, out),
+    }
+}
+
+/// Appends an object with the encoded bytes under the encoding's name.
+fn push_object(encoding: Encoding, bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"");
+    out.extend_from_slice(encoding.name().as_bytes());
+    out.extend_from_slice(b"\":\"");
+    encoding.push(bytes, out);
+    out.extend_from_slice(b"\"}");
 }
 
 /// Appends a string, a base64 object, or null.
@@ -122,9 +144,7 @@ pub(crate) fn push_optional(bytes: Option<&[u8]>, out: &mut Vec<u8>) {
 /// Appends a string, or a base64 object when `bytes` aren't UTF-8.
 pub(crate) fn push_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     let Ok(text) = std::str::from_utf8(bytes) else {
-        out.extend_from_slice(b"{\"base64\":\"");
-        out.extend_from_slice(STANDARD.encode(bytes).as_bytes());
-        out.extend_from_slice(b"\"}");
+        push_object(Encoding::Base64, bytes, out);
         return;
     };
     out.push(b'"');
@@ -225,14 +245,14 @@ pub(crate) fn push_integer(number: i64, out: &mut Vec<u8>) {
 }
 
 /// The bytes as JSON text, if they are that.
-fn as_json(bytes: &[u8]) -> Option<&str> {
+pub(crate) fn as_json(bytes: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(bytes).ok()?;
     serde_json::from_str::<serde::de::IgnoredAny>(text).ok()?;
     Some(text)
 }
 
 /// Appends valid JSON without the white space between its tokens, so that it stays on its line.
-fn push_minified(json: &str, out: &mut Vec<u8>) {
+pub(crate) fn push_minified(json: &str, out: &mut Vec<u8>) {
     let mut in_string = false;
     let mut escaped = false;
     let mut bytes = json.as_bytes();
@@ -264,6 +284,7 @@ mod tests {
     use super::*;
     use crate::format::record::Headers;
     use crate::units::Offset;
+    use crate::view::format::Rendering;
 
     fn escaped(text: &[u8]) -> String {
         let mut out = Vec::new();
@@ -271,12 +292,16 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
+    fn renderer(name: &TopicPartition, encodings: Encodings) -> Renderer {
+        Renderer::new(name, Rendering { encodings, ..Rendering::default() })
+    }
+
     fn rendered(encodings: Encodings, key: Option<&[u8]>, value: Option<&[u8]>) -> String {
         let name = TopicPartition { topic: "t".into(), partition: 3 };
         let record =
             Record { offset: Offset(5), timestamp: Timestamp(-1), key, value, headers: Headers::default() };
         let mut out = Vec::new();
-        render(&Renderer::new(&name, encodings), &record, &mut out);
+        render(&renderer(&name, encodings), &record, &mut out);
         String::from_utf8(out).unwrap()
     }
 
@@ -321,16 +346,22 @@ mod tests {
         let texts: [&[u8]; 8] =
             [b"", b"a", b"\xff", b"\xff\xfe", b"\0\xff\xfe", all.as_bytes(), b"\"\\", b"\x7f\t"];
         let name = TopicPartition { topic: "t\u{9b}".into(), partition: -3 };
-        let renderer = Renderer::new(&name, Encodings::default());
+        let [text, base64, hex] = [Encoding::Text, Encoding::Base64, Encoding::Hex];
+        for (key, value) in [(text, text), (base64, hex), (hex, base64)] {
+            lengths_are_right(&renderer(&name, Encodings { key, value }), &texts);
+        }
+    }
+
+    fn lengths_are_right(renderer: &Renderer, texts: &[&[u8]]) {
         for key in texts {
             for value in texts {
-                for (key, value) in [(Some(key), Some(value)), (None, Some(value)), (Some(key), None)] {
+                for (key, value) in [(Some(*key), Some(*value)), (None, Some(*value)), (Some(*key), None)] {
                     for timestamp in [-1, 0, i64::MIN, i64::MAX] {
                         let (offset, timestamp) = (Offset(timestamp.max(0)), Timestamp(timestamp));
                         let record = Record { offset, timestamp, key, value, headers: Headers::default() };
                         let mut out = Vec::new();
-                        render(&renderer, &record, &mut out);
-                        assert_eq!(len(&renderer, &record), Some(out.len() as u64), "{out:?}");
+                        render(renderer, &record, &mut out);
+                        assert_eq!(len(renderer, &record), Some(out.len() as u64), "{out:?}");
                     }
                 }
             }
@@ -352,7 +383,7 @@ mod tests {
 
     #[test]
     fn json_is_inlined_on_one_line_only_when_asked_for_and_valid() {
-        let inline = Encodings { key_json: false, value_json: true };
+        let inline = Encodings { key: Encoding::Text, value: Encoding::Json };
         let value = b"{ \"a\" :\n [1, \"x y\\\" \\\\\"] }";
         assert!(
             rendered(inline, None, Some(value)).contains(r#""value_json":{"a":[1,"x y\" \\"]},"headers""#)

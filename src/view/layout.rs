@@ -21,7 +21,7 @@ use crate::view::format::Format;
 
 /// The most that the batches of a block weigh together. Payload bytes, [`RECORD_WEIGHT`] for each record and [`BATCH_WEIGHT`]
 /// for each batch: that keeps a block's output below 256 KiB in every format, unless most of its characters need JSON
-/// escapes. Batches without visible records weigh what their bytes are, as some formats show them too.
+/// escapes, or a user's template has long texts or a field several times. Batches without visible records weigh what their bytes are, as some formats show them too.
 pub const BLOCK_WEIGHT: u64 = 144 * 1024;
 /// What a record weighs besides its payload.
 pub const RECORD_WEIGHT: u64 = 96;
@@ -256,9 +256,16 @@ impl Layout {
         self.columns.iter().find(|column| column.format == format).map(|column| column.ends.as_slice())
     }
 
-    /// The bytes to save: complete columns only; `source_len` is how much of the file they cover.
-    pub fn encode(&self, source_len: u64, fingerprint: impl Fn(Format) -> u32) -> Vec<u8> {
+    /// In how many formats all blocks were measured.
+    pub fn complete_columns(&self) -> usize {
+        self.columns.iter().filter(|column| column.ends.len() == self.blocks.len()).count()
+    }
+
+    /// The bytes to save: complete columns only, of formats that have a fingerprint; `source_len` is how much of the file they cover.
+    pub fn encode(&self, source_len: u64, fingerprints: &[(Format, u32)]) -> Vec<u8> {
         let complete: Vec<_> = self.columns.iter().filter(|c| c.ends.len() == self.blocks.len()).collect();
+        let of = |format| fingerprints.iter().find(|(own, _)| *own == format).map(|(_, number)| *number);
+        let complete: Vec<_> = complete.into_iter().filter_map(|c| Some((of(c.format)?, c))).collect();
         let (blocks, columns) = (count(self.blocks.len()), count(complete.len()));
         let mut out = Vec::with_capacity(24 + self.blocks.len() * (64 + 8 * complete.len()));
         for word in [VERSION, blocks, columns, 0] {
@@ -266,8 +273,8 @@ impl Layout {
         }
         out.extend_from_slice(&source_len.to_be_bytes());
         out.extend_from_slice(self.blocks.as_bytes());
-        for column in complete {
-            out.extend_from_slice(&u64::from(fingerprint(column.format)).to_be_bytes());
+        for (fingerprint, column) in complete {
+            out.extend_from_slice(&u64::from(fingerprint).to_be_bytes());
             for end in &column.ends {
                 out.extend_from_slice(&end.to_be_bytes());
             }
@@ -277,7 +284,7 @@ impl Layout {
 
     /// What [`Self::encode`] made, with the source bytes covered; `None` for anything else. Columns whose fingerprint is none of
     /// today's formats are left out.
-    pub fn decode(bytes: &[u8], fingerprint: impl Fn(Format) -> u32) -> Option<(Self, u64)> {
+    pub fn decode(bytes: &[u8], fingerprints: &[(Format, u32)]) -> Option<(Self, u64)> {
         let (words, rest) = <[U32; 4]>::ref_from_prefix(bytes).ok()?;
         let (source_len, rest) = U64::ref_from_prefix(rest).ok()?;
         let [version, blocks, columns, _] = words.map(U32::get);
@@ -290,8 +297,10 @@ impl Layout {
         for _ in 0..columns {
             let (key, after) = U64::ref_from_prefix(rest).ok()?;
             let (ends, after) = <[U64]>::ref_from_prefix_with_elems(after, blocks.len()).ok()?;
-            if let Some(format) = Format::ALL.into_iter().find(|f| u64::from(fingerprint(*f)) == key.get()) {
-                layout.columns.push(Column { format, ends: ends.iter().map(|end| end.get()).collect() });
+            if let Some((format, _)) = fingerprints.iter().find(|(_, own)| u64::from(*own) == key.get()) {
+                layout
+                    .columns
+                    .push(Column { format: *format, ends: ends.iter().map(|end| end.get()).collect() });
             }
             rest = after;
         }
@@ -338,14 +347,14 @@ mod tests {
 
     #[test]
     fn what_is_saved_is_read_back_and_nothing_else_is() {
-        let fingerprint = |format: Format| u32::from(format == Format::Text);
+        let fingerprint = &[(Format::Jsonl, 0), (Format::Text, 1)];
         let layout = layout(5);
         let bytes = layout.encode(500, fingerprint);
         assert_eq!(Layout::decode(&bytes, fingerprint), Some((layout.clone(), 500)));
         for len in 0..bytes.len() {
             assert_eq!(Layout::decode(&bytes[..len], fingerprint), None, "cut at {len}");
         }
-        let (without, _) = Layout::decode(&bytes, |_| 77).unwrap();
+        let (without, _) = Layout::decode(&bytes, &[(Format::Text, 77)]).unwrap();
         assert_eq!((without.blocks.len(), without.measured(Some(Format::Text))), (5, 0));
     }
 

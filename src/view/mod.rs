@@ -6,7 +6,8 @@
 //! | module | what |
 //! |---|---|
 //! | [`format`] | the formats, and the renderer that all of them go through |
-//! | [`text`], [`jsonl`], [`tsv`], [`record_json`] | one format each |
+//! | [`text`], [`jsonl`], [`tsv`], [`record_json`], [`template`] | one format each; the last for all that users write |
+//! | [`encoding`] | how keys and values are written |
 //! | [`layout`] | file byte <-> block <-> offset: what measuring keeps |
 //! | [`env`] | what measuring and rendering need besides a segment |
 //! | [`run`], `frontier` | the blocks of one segment, measured as far as somebody needed |
@@ -25,6 +26,7 @@
 
 mod counting;
 pub mod dump;
+pub mod encoding;
 pub mod env;
 mod epochs;
 pub mod filtered;
@@ -48,6 +50,7 @@ pub mod selection;
 pub mod shared;
 pub mod summary;
 pub mod suspects;
+pub mod template;
 pub mod text;
 pub mod times;
 pub mod tsv;

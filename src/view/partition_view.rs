@@ -14,7 +14,7 @@ use crate::log::segment::{Segment, SegmentUid};
 use crate::log::transactions::{Decided, Transactions};
 use crate::units::{Offset, Position};
 use crate::view::env::Env;
-use crate::view::format::{Format, Renderer};
+use crate::view::format::{Format, Renderer, Rendering};
 use crate::view::problems::Problems;
 use crate::view::run::{Goal, Run};
 use crate::view::shared::Shared;
@@ -84,8 +84,8 @@ pub enum ViewError {
 
 impl PartitionView {
     /// A view of `partition`.
-    pub fn new(partition: Arc<Partition>, scope: Scope, shared: Arc<Shared>) -> Self {
-        let renderer = Renderer::new(&partition.name, shared.encodings);
+    pub fn new(partition: Arc<Partition>, scope: Scope, rendering: Rendering, shared: Arc<Shared>) -> Self {
+        let renderer = Renderer::new(&partition.name, rendering);
         let runs = Mutex::new(LruCache::new(NonZeroUsize::new(KEPT_RUNS).unwrap_or(NonZeroUsize::MIN)));
         let (problems, transactions) = (Problems::default(), Transactions::default());
         let (suspects, known_times) = (Mutex::default(), KnownTimes::default());

@@ -33,7 +33,7 @@ pub(super) fn push_batch(
             let limits = &segment.limits();
             dump::push_sound(batch, position, &mut Tools { decoder, limits }, out);
         }
-        Format::Text | Format::Jsonl | Format::Tsv => {}
+        Format::Text | Format::Jsonl | Format::Tsv | Format::Template(_) => {}
     }
 }
 

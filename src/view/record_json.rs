@@ -1,36 +1,62 @@
 //! `.json` of a single record: pretty, with all of its batch.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use crate::format::batch::Header;
 use crate::format::record::{Record, TimestampType};
-use crate::units::TopicPartition;
+use crate::view::encoding::Encoding;
+use crate::view::format::Renderer;
+use crate::view::jsonl;
 use crate::view::partition_view::RecordPlace;
 
-/// Text, or base64 of what is not UTF-8.
+/// Text, or an encoding of what is not UTF-8 or was asked for so.
 pub(super) enum Bytes<'a> {
     Text(&'a str),
-    Binary(&'a [u8]),
+    Encoded(Encoding, &'a [u8]),
 }
 
 impl<'a> Bytes<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        std::str::from_utf8(bytes).map_or(Self::Binary(bytes), Self::Text)
+        std::str::from_utf8(bytes).map_or(Self::Encoded(Encoding::Base64, bytes), Self::Text)
+    }
+
+    fn encoded(encoding: Encoding, bytes: &'a [u8]) -> Self {
+        if encoding.is_plain() { Self::Encoded(encoding, bytes) } else { Self::new(bytes) }
     }
 }
 
 impl Serialize for Bytes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Base64 {
-            base64: String,
-        }
         match self {
             Self::Text(text) => text.serialize(serializer),
-            Self::Binary(bytes) => Base64 { base64: STANDARD.encode(bytes) }.serialize(serializer),
+            Self::Encoded(encoding, bytes) => {
+                let mut text = Vec::with_capacity(encoding.len(bytes));
+                encoding.push(bytes, &mut text);
+                let mut object = serializer.serialize_map(Some(1))?;
+                object.serialize_entry(encoding.name(), &String::from_utf8_lossy(&text))?;
+                object.end()
+            }
         }
+    }
+}
+
+/// A key or a value, or the JSON that it is where that is asked for.
+struct Payload<'a> {
+    bytes: Option<Option<Bytes<'a>>>,
+    json: Option<Box<RawValue>>,
+}
+
+impl<'a> Payload<'a> {
+    fn new(encoding: Encoding, bytes: Option<&'a [u8]>) -> Self {
+        let json = bytes.filter(|_| encoding == Encoding::Json).and_then(jsonl::as_json).and_then(|json| {
+            let mut minified = Vec::with_capacity(json.len());
+            jsonl::push_minified(json, &mut minified);
+            RawValue::from_string(String::from_utf8(minified).ok()?).ok()
+        });
+        let bytes = json.is_none().then(|| bytes.map(|bytes| Bytes::encoded(encoding, bytes)));
+        Self { bytes, json }
     }
 }
 
@@ -43,8 +69,14 @@ struct Document<'a> {
     timestamp: Option<i64>,
     timestamp_type: &'static str,
     timestamp_iso: Option<String>,
-    key: Option<Bytes<'a>>,
-    value: Option<Bytes<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<Option<Bytes<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_json: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<Option<Bytes<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value_json: Option<Box<RawValue>>,
     headers: Vec<(Bytes<'a>, Option<Bytes<'a>>)>,
     tombstone: bool,
     key_size: Option<usize>,
@@ -79,17 +111,21 @@ struct Batch {
 }
 
 /// Renders `record`, which belongs to the batch at `place`.
-pub fn render(name: &TopicPartition, record: &Record<'_>, place: &RecordPlace<'_>) -> Vec<u8> {
+pub fn render(renderer: &Renderer, record: &Record<'_>, place: &RecordPlace<'_>) -> Vec<u8> {
     let header = &place.batch.header;
+    let key = Payload::new(renderer.encodings.key, record.key);
+    let value = Payload::new(renderer.encodings.value, record.value);
     let document = Document {
-        topic: &name.topic,
-        partition: name.partition,
+        topic: &renderer.name.topic,
+        partition: renderer.name.partition,
         offset: record.offset.0,
         timestamp: (!record.timestamp.is_none()).then_some(record.timestamp.0),
         timestamp_type: timestamp_type_name(header.timestamp_type),
-        timestamp_iso: iso(record.timestamp.0),
-        key: record.key.map(Bytes::new),
-        value: record.value.map(Bytes::new),
+        timestamp_iso: renderer.iso(record.timestamp.0),
+        key: key.bytes,
+        key_json: key.json,
+        value: value.bytes,
+        value_json: value.json,
         headers: record.headers.iter().map(|h| (Bytes::new(h.name), h.value.map(Bytes::new))).collect(),
         tombstone: record.value.is_none(),
         key_size: record.key.map(<[u8]>::len),

@@ -109,8 +109,8 @@ impl Run {
         };
         let Ok((file, len)) = self.segment.open() else { return };
         let Some(payload) = sidecars.load(&file, &self.kind(env)) else { return };
-        let fingerprint = |format| env.renderer.fingerprint(format);
-        let Some((layout, source_len)) = Layout::decode(payload.bytes(), fingerprint) else { return };
+        let fingerprints = env.renderer.fingerprints();
+        let Some((layout, source_len)) = Layout::decode(payload.bytes(), &fingerprints) else { return };
         let summaries = sidecars.load(&file, &format!("summary-{}", self.kind(env)));
         let Some((summary, last)) = summaries.and_then(|payload| decode_summaries(payload.bytes(), len))
         else {
@@ -119,8 +119,7 @@ impl Run {
         if source_len != len {
             return;
         }
-        let saved_columns =
-            Format::ALL.iter().filter(|f| layout.measured(Some(**f)) == layout.blocks.len()).count();
+        let saved_columns = layout.complete_columns();
         let position = layout.blocks.last().map_or(self.start.position, |block| Position(block.span().1));
         let expected = layout.blocks.last().map_or(self.start.expected, |block| block.last().next());
         let at = Some(Start::new(position, expected, self.segment.below()));
@@ -446,15 +445,13 @@ impl Run {
                 ended.len == len && !ended.damaged && ended.bound > self.last(&measured)
             });
             let spotless = !measured.layout.blocks.iter().any(Block::is_after_damage);
-            let blocks = measured.layout.blocks.len();
-            let columns =
-                Format::ALL.iter().filter(|f| measured.layout.measured(Some(**f)) == blocks).count();
+            let columns = measured.layout.complete_columns();
             if len < WORTH_SAVING || !complete || !spotless || columns <= measured.saved_columns {
                 return;
             }
             measured.saved_columns = columns;
             let summaries = encode_summaries(&measured.summary, &measured.last, len);
-            (measured.layout.encode(len, |format| env.renderer.fingerprint(format)), summaries)
+            (measured.layout.encode(len, &env.renderer.fingerprints()), summaries)
         };
         let kind = self.kind(env);
         let saved = sidecars

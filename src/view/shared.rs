@@ -9,7 +9,7 @@ use crate::format::batch::Decoder;
 use crate::log::keys::KeySpace;
 use crate::log::segment::SegmentUid;
 use crate::log::sidecar::Sidecars;
-use crate::view::format::{Encodings, Format};
+use crate::view::format::Format;
 
 /// Rendered blocks kept, in bytes.
 const RENDERED_BYTES: usize = 32 * 1024 * 1024;
@@ -25,8 +25,6 @@ const KEEP_BYTES: usize = 4 * 1024 * 1024;
 /// What all partitions share.
 #[derive(Debug)]
 pub struct Shared {
-    /// How keys and values are shown.
-    pub encodings: Encodings,
     /// Where measurements are kept; `None` without a cache.
     pub sidecars: Option<Sidecars>,
     /// Memory and directories for the indexes by key.
@@ -121,14 +119,8 @@ impl Pace {
 
 impl Shared {
     /// Pools and caches for one mount.
-    pub fn new(
-        encodings: Encodings,
-        sidecars: Option<Sidecars>,
-        key_space: KeySpace,
-        max_read_rate: Option<u64>,
-    ) -> Self {
+    pub fn new(sidecars: Option<Sidecars>, key_space: KeySpace, max_read_rate: Option<u64>) -> Self {
         Self {
-            encodings,
             sidecars,
             key_space: Arc::new(key_space),
             pace: max_read_rate.map(Pace::new),

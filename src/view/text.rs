@@ -1,16 +1,17 @@
 //! `.txt`, and no extension: the value, then a newline; a null value is an empty line.
 
 use crate::format::record::Record;
+use crate::view::encoding::Encoding;
 
 /// Appends `record` to `out`.
 #[inline]
-pub fn render(record: &Record<'_>, out: &mut Vec<u8>) {
-    out.extend_from_slice(record.value.unwrap_or_default());
+pub fn render(values: Encoding, record: &Record<'_>, out: &mut Vec<u8>) {
+    values.push(record.value.unwrap_or_default(), out);
     out.push(b'\n');
 }
 
 /// The number of bytes that [`render`] appends.
 #[inline]
-pub fn len(record: &Record<'_>) -> u64 {
-    record.value.map_or(0, |value| value.len() as u64) + 1
+pub fn len(values: Encoding, record: &Record<'_>) -> u64 {
+    record.value.map_or(0, |value| values.len(value) as u64) + 1
 }

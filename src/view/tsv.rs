@@ -1,26 +1,32 @@
 //! `.tsv`: offset, timestamp, key and value with tabs between, in PostgreSQL's COPY text format: null is `\N`, and a tab,
-//! newline, carriage return or backslash is `\t`, `\n`, `\r`, `\\`. Other bytes are as they are.
+//! newline, carriage return or backslash is `\t`, `\n`, `\r`, `\\`. Other bytes are as they are, or encoded as the topic's
+//! options say.
 
 use crate::format::record::Record;
+use crate::view::encoding::{Encoding, Encodings};
 use crate::view::jsonl::{push_integer, push_timestamp};
 
 /// Appends `record` to `out`.
-pub fn render(record: &Record<'_>, out: &mut Vec<u8>) {
+pub fn render(encodings: Encodings, record: &Record<'_>, out: &mut Vec<u8>) {
     push_integer(record.offset.0, out);
     out.push(b'\t');
     push_timestamp(record.timestamp, b"\\N", out);
     out.push(b'\t');
-    push_field(record.key, out);
+    push_field(encodings.key, record.key, out);
     out.push(b'\t');
-    push_field(record.value, out);
+    push_field(encodings.value, record.value, out);
     out.push(b'\n');
 }
 
-fn push_field(field: Option<&[u8]>, out: &mut Vec<u8>) {
+fn push_field(encoding: Encoding, field: Option<&[u8]>, out: &mut Vec<u8>) {
     let Some(mut rest) = field else {
         out.extend_from_slice(b"\\N");
         return;
     };
+    if encoding.is_plain() {
+        encoding.push(rest, out);
+        return;
+    }
     while let Some(at) = rest.iter().position(|byte| matches!(byte, b'\t' | b'\n' | b'\r' | b'\\')) {
         let (plain, special) = rest.split_at(at);
         out.extend_from_slice(plain);
@@ -51,7 +57,7 @@ mod tests {
             headers: Headers::default(),
         };
         let mut out = Vec::new();
-        render(&record, &mut out);
+        render(Encodings::default(), &record, &mut out);
         String::from_utf8(out).unwrap()
     }
 

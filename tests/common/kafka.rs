@@ -83,6 +83,53 @@ impl Drop for Kafka {
     }
 }
 
+/// A broker that is its own controller, with one data directory.
+#[derive(Debug)]
+pub struct Broker {
+    scratch: TempDir,
+    /// Where it listens.
+    pub boot: String,
+}
+
+impl Broker {
+    /// Formats its data directory.
+    pub fn new(kafka: &mut Kafka) -> Self {
+        let scratch = tempfile::tempdir().expect("temporary directory");
+        let [controller, port] = free_ports();
+        let broker = Self { scratch, boot: format!("127.0.0.1:{port}") };
+        let listener = format!("PLAINTEXT://127.0.0.1:{port}");
+        let properties = format!(
+            "process.roles=broker,controller\nnode.id=1\nlisteners={listener},CONTROLLER://127.0.0.1:{controller}\n\
+             advertised.listeners={listener}\ncontroller.listener.names=CONTROLLER\n\
+             controller.quorum.voters=1@127.0.0.1:{controller}\nlog.dirs={}\nauto.create.topics.enable=false\n\
+             log.cleaner.dedupe.buffer.size=4194304\n",
+            broker.data().display()
+        );
+        fs::write(broker.properties(), properties).expect("a file can be written");
+        let properties = broker.properties();
+        let formatted = kafka.run(&["format", &properties.to_string_lossy(), "topicfsTopicfsTopicfsQ"]);
+        assert_eq!(formatted["code"], 0, "{formatted}");
+        broker
+    }
+
+    /// Its data directory.
+    pub fn data(&self) -> PathBuf {
+        self.scratch.path().join("data")
+    }
+
+    fn properties(&self) -> PathBuf {
+        self.scratch.path().join("properties")
+    }
+
+    pub fn start(&self, kafka: &mut Kafka) {
+        kafka.run(&["start", "1", &self.properties().to_string_lossy()]);
+    }
+
+    pub fn stop(&self, kafka: &mut Kafka) {
+        kafka.run(&["stop", "1"]);
+    }
+}
+
 /// A directory with Kafka's jars, fetched once.
 fn jars() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"));

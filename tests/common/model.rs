@@ -194,6 +194,30 @@ pub fn text(records: &[ShownRecord]) -> Vec<u8> {
     out
 }
 
+/// A format string of kcat with all its fields.
+pub const TEMPLATE: &str = r"%t/%p %o %T %K:%k %S:%s%R [%h] \x41%%\n";
+
+/// The same for records of partition 0 of `t`, naively.
+pub fn template(records: &[ShownRecord]) -> Vec<u8> {
+    let len =
+        |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(-1, |bytes| i32::try_from(bytes.len()).unwrap());
+    let mut out = Vec::new();
+    for ShownRecord { offset, timestamp, key, value, headers } in records {
+        let headers = headers
+            .iter()
+            .map(|(name, value)| [name, &b"="[..], value.as_deref().unwrap_or(b"NULL")].concat());
+        out.extend(format!("t/0 {offset} {timestamp} {}:", len(key)).bytes());
+        out.extend(key.iter().flatten());
+        out.extend(format!(" {}:", len(value)).bytes());
+        out.extend(value.iter().flatten());
+        out.extend(len(value).to_be_bytes());
+        out.extend(b" [");
+        out.extend(headers.collect::<Vec<_>>().join(&b','));
+        out.extend(b"] A%\n");
+    }
+    out
+}
+
 /// `.tsv`, naively.
 pub fn tsv(records: &[ShownRecord]) -> Vec<u8> {
     let field = |bytes: &Option<Vec<u8>>| match bytes {

@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use topicfs::format::batch::{Batch, Decoder};
 use topicfs::fs::Fs;
 use topicfs::fs::options::{From, OnDamage, Options, UpTo};
+use topicfs::fs::topic_options::TopicOptions;
 
 use super::batch::records;
 use crate::LIMITS;
@@ -43,14 +44,18 @@ impl Settings {
     }
 
     fn options(self) -> Options {
-        Options {
+        let topic = TopicOptions {
             from: if self.0[0] & 4 == 0 { From::LogStart } else { From::FirstSegment },
             up_to: if self.0[0] & 8 == 0 { UpTo::LogEnd } else { UpTo::HighWatermark },
             formats_listed: ["txt", "jsonl", "tsv", "log"].map(str::to_owned).to_vec(),
             tail_records: TAIL as u64,
+            by_key_listed: true,
+            ..TopicOptions::default()
+        };
+        Options {
+            topic,
             max_batch_bytes: LIMITS.max_batch_bytes,
             max_decoded_bytes: LIMITS.max_decoded_bytes,
-            by_key_listed: true,
             ..Options::default()
         }
     }
@@ -126,7 +131,8 @@ fn check_views(tree: &Tree, archive: &Archive, settings: Settings, sound: &Sound
     assert!(committed.records.iter().all(|record| offsets.contains(&record.offset)));
     shown::check_files(&fs, archive);
     shown::check_problems(&fs, archive);
-    let strict = open(&Options { on_damage: OnDamage::Error, ..options }).expect("it was opened before");
+    let topic = TopicOptions { on_damage: OnDamage::Error, ..options.topic };
+    let strict = open(&Options { topic, ..options }).expect("it was opened before");
     shown::check_strict(&strict, &all);
 }
 

@@ -12,6 +12,7 @@ use topicfs::fs::key_names::{self, NamedKey};
 use topicfs::fs::names::{ByOffset, Place, RangeEnd, RecordForm};
 use topicfs::fs::options::Options;
 use topicfs::fs::{Fs, Node};
+use topicfs::view::format::Formats;
 use topicfs::view::selection::Effort;
 
 use crate::archive::Archive;
@@ -39,28 +40,30 @@ pub fn disk_names(data: &[u8]) {
 /// The grammar of `by-offset/`: a name's meaning, written as the shortest name, means the same.
 pub fn by_offset(data: &[u8]) {
     let Ok(name) = std::str::from_utf8(data) else { return };
-    let Some(meaning) = ByOffset::parse(name) else { return };
+    let formats = Formats::default();
+    let Some(meaning) = ByOffset::parse(name, &formats) else { return };
     assert!(name.is_ascii() && !name.contains('/'));
-    let written = shortest(&meaning);
+    let written = shortest(&meaning, &formats);
     assert!(written.len() <= name.len(), "{name:?} is written as {written:?}");
-    assert_eq!(ByOffset::parse(&written), Some(meaning), "{name:?} is written as {written:?}");
+    assert_eq!(ByOffset::parse(&written, &formats), Some(meaning), "{name:?} is written as {written:?}");
 }
 
 /// The grammar of `by-key/`: whatever bytes a key has, its name is one, and of that key; what is read as a key is found by its name.
 pub fn by_key(data: &[u8]) {
+    let formats = Formats::default();
     for key in [data.to_vec(), data.repeat(9)] {
-        let name = key_names::build(&key);
+        let name = key_names::build(&key, &formats);
         assert!(name.is_ascii() && !name.contains('/') && (1..=192).contains(&name.len()), "{name:?}");
-        let (named, form) = key_names::parse(name.as_bytes()).expect("a key's name is a name");
+        let (named, form) = key_names::parse(name.as_bytes(), &formats).expect("a key's name is a name");
         assert!(named.is(&key) && form == RecordForm::Value, "{name:?}");
     }
-    if let Some((NamedKey::Whole(key), _)) = key_names::parse(data) {
-        let (named, _) = key_names::parse(key_names::build(&key).as_bytes()).expect("a key's name is a name");
+    if let Some((NamedKey::Whole(key), _)) = key_names::parse(data, &formats) {
+        let (named, _) = key_names::parse(key_names::build(&key, &formats).as_bytes(), &formats).expect("a key's name is a name");
         assert!(named.is(&key), "{key:?}");
     }
 }
 
-fn shortest(meaning: &ByOffset) -> String {
+fn shortest(meaning: &ByOffset, formats: &Formats) -> String {
     let place = |place: &Place| match place {
         Place::At(offset) => offset.to_string(),
         Place::FromEnd(count) => format!("-{count}"),
@@ -73,7 +76,7 @@ fn shortest(meaning: &ByOffset) -> String {
                 RecordForm::Value => return place(at),
                 RecordForm::Key => "key",
                 RecordForm::Json => "json",
-                RecordForm::Rendered(format) => format.extension(),
+                RecordForm::Rendered(format) => formats.extension(*format),
             };
             format!("{}.{extension}", place(at))
         }
@@ -86,7 +89,7 @@ fn shortest(meaning: &ByOffset) -> String {
                 RangeEnd::Open => {}
             }
             if let Some(format) = format {
-                write!(name, ".{}", format.extension()).expect("a string takes it");
+                write!(name, ".{}", formats.extension(*format)).expect("a string takes it");
             }
             name
         }

@@ -8,3 +8,4 @@ pub mod grammars;
 pub mod indexes;
 pub mod message_set;
 pub mod small_files;
+pub mod template;

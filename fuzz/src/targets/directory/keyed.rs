@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use topicfs::fs::{Fs, FsError, key_names};
+use topicfs::view::format::Formats;
 
 use super::shown::{Shown, names, read};
 use crate::oracle::Plain;
@@ -20,7 +21,7 @@ pub fn check(fs: &Fs, view: &str, shown: &Shown) {
     }
     let latest = |numbers: &[usize]| -> &Plain { &shown.records[*numbers.last().expect("a record")] };
     for (key, numbers) in of_keys.iter().take(MOST) {
-        let path = format!("{view}/by-key/{}", key_names::build(key));
+        let path = format!("{view}/by-key/{}", key_names::build(key, &Formats::default()));
         match &latest(numbers).value {
             Some(value) => assert!(read(fs, &path) == *value, "{path}"),
             None => assert!(matches!(fs.resolve(&path), Err(FsError::NotFound)), "{path} is there"),
@@ -29,7 +30,7 @@ pub fn check(fs: &Fs, view: &str, shown: &Shown) {
         assert!(read(fs, &format!("{path}.jsonl")) == lines, "{path}.jsonl");
     }
     let live = of_keys.iter().filter(|(_, numbers)| latest(numbers).value.is_some());
-    let mut expected: BTreeSet<String> = live.map(|(key, _)| key_names::build(key)).collect();
+    let mut expected: BTreeSet<String> = live.map(|(key, _)| key_names::build(key, &Formats::default())).collect();
     expected.insert("README.txt".to_owned());
     assert!(names(fs, &format!("{view}/by-key")).into_iter().eq(expected), "{view}/by-key");
 }

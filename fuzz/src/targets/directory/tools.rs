@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use tempfile::TempDir;
 use topicfs::fs::Fs;
 use topicfs::fs::options::{From, Options};
+use topicfs::fs::topic_options::TopicOptions;
 use topicfs::log::problem::{Kind, Problem, Severity};
 use topicfs::log::salvage::{self, copy, plan};
 use topicfs::log::source::{Source, SourceOptions};
@@ -22,7 +23,7 @@ use crate::tree::{Tree, scratch};
 /// problem, and shows only records that were shown of the source.
 pub fn check(tree: &Tree, archive: &Archive) {
     let options = Options {
-        from: From::FirstSegment,
+        topic: TopicOptions { from: From::FirstSegment, ..TopicOptions::default() },
         max_batch_bytes: LIMITS.max_batch_bytes,
         max_decoded_bytes: LIMITS.max_decoded_bytes,
         ..Options::default()
