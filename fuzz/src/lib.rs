@@ -23,7 +23,7 @@ pub const MEMORY: usize = 1 << 20;
 pub type Target = (&'static str, fn(&[u8]), usize);
 
 /// All targets, each also a program in `fuzz_targets/`.
-pub const TARGETS: [Target; 23] = [
+pub const TARGETS: [Target; 24] = [
     ("batch", targets::batch::check, 512),
     ("message_set", targets::message_set::check, 512),
     ("gzip", targets::compressed::gzip, 512),
