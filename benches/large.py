@@ -3,8 +3,10 @@
 each other. The base offset of a batch (magic 2) is outside its checksum, so the copies are sound segments.
 
 large.py --ask MNT/large/0 [N]: asks a mount of DATA for N (default 1000) random records and for the first byte of the log,
-and prints medians and 99th percentiles in milliseconds."""
-import os, random, statistics, struct, sys, time
+and prints medians and 99th percentiles in milliseconds.
+
+large.py --ask-times MNT/month/0 [N]: asks for N random instants, hours, counted records and keys of the set `month`."""
+import datetime, os, random, statistics, struct, sys, time
 
 
 def batches(data):
@@ -66,13 +68,39 @@ def ask(partition, count):
     report("the last 1000 bytes of log", [timed(lambda: tail(partition + "/log", 1000)) for _ in range(100)])
 
 
+def ask_times(partition, count):
+    """Of the set `month`: 10,000,000 records over 30 days, 1,000,000 keys."""
+    def edge(name):
+        return int(read(f"{partition}/by-offset/{name}.tsv").split(b"\t")[1])
+
+    first, last, end = edge("0"), edge("last-1"), int(read(partition + "/offsets/latest"))
+    random.seed(2)
+    instants = [random.randrange(first, last) for _ in range(count)]
+    hours = [datetime.datetime.fromtimestamp(ms / 1000, datetime.timezone.utc).strftime("%Y-%m-%d/%H") for ms in instants]
+    offsets = [random.randrange(5000, end) for _ in range(count)]
+    # What comes first reads every batch once; it is told apart.
+    report("the first instant of all", [timed(lambda: read(f"{partition}/offsets/{instants[0]}"))])
+    report("an instant in offsets/", [timed(lambda t=t: read(f"{partition}/offsets/{t}")) for t in instants])
+    for extension in ("txt", "jsonl"):
+        report(f"first byte of an hour .{extension}", [timed(lambda h=h: read(f"{partition}/by-time/{h}.{extension}", 1)) for h in hours])
+    report("a record by offset", [timed(lambda o=o: read(f"{partition}/by-offset/{o}")) for o in offsets])
+    report("12345~7 in offsets/", [timed(lambda o=o: read(f"{partition}/offsets/{o}~7")) for o in offsets])
+    report("12345~1000", [timed(lambda o=o: read(f"{partition}/offsets/{o}~1000")) for o in offsets])
+    report("last-1000...txt, first byte", [timed(lambda: read(f"{partition}/by-offset/last-1000...txt", 1)) for _ in offsets])
+    report("ls by-time", [timed(lambda: os.listdir(partition + "/by-time")) for _ in range(100)])
+    report("the first key of all", [timed(lambda: read(f"{partition}/by-key/key-1.key"))])
+    keys = [f"{partition}/by-key/key-{random.randrange(1_000_000)}" for _ in range(count)]
+    report("stat of a key", [timed(lambda k=k: os.stat(k)) for k in keys])
+    report("the latest value of a key", [timed(lambda k=k: read(k)) for k in reversed(keys)])
+
+
 def tail(path, count):
     with open(path, "rb") as file:
         file.seek(-count, os.SEEK_END)
         assert len(file.read()) == count
 
 
-if sys.argv[1] == "--ask":
-    ask(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 1000)
+if sys.argv[1] in ("--ask", "--ask-times"):
+    {"--ask": ask, "--ask-times": ask_times}[sys.argv[1]](sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 1000)
 else:
     make(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -9,6 +9,8 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+
 use common::batches::{self, Plan};
 use common::fixtures;
 use common::logs::{LogPlan, config, large_log, small_log};
@@ -19,7 +21,8 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use topicfs::fs::options::Options;
 use topicfs::fs::topic_options::TopicOptions;
-use topicfs::fs::{Fs, FsError};
+use topicfs::fs::{Fs, FsError, key_names};
+use topicfs::view::format::Formats;
 use topicfs::view::selection::Effort;
 
 /// A data directory with these partitions of the topic `t`.
@@ -91,6 +94,32 @@ fn check_seeks(fs: &Fs, path: &str, numbers: &mut Numbers) {
     }
 }
 
+/// The latest record of a key is the one with the largest time of each partition's last; its history is merged.
+fn check_keys(fs: &Fs, by_key: &str, partitions: &[Vec<ShownRecord>]) {
+    let keys: BTreeSet<&Vec<u8>> =
+        partitions.iter().flatten().filter_map(|record| record.key.as_ref()).collect();
+    for key in keys.into_iter().take(30) {
+        let of_key = |records: &Vec<ShownRecord>| {
+            let of_key = records.iter().filter(|record| record.key.as_ref() == Some(key));
+            of_key.cloned().collect::<Vec<_>>()
+        };
+        let having: Vec<_> = partitions.iter().map(of_key).collect();
+        let path = format!("{by_key}/{}", key_names::build(key, &Formats::default()));
+        let expected = merged(having.clone());
+        check_file(fs, &path, &expected);
+        let last = having
+            .iter()
+            .enumerate()
+            .filter_map(|(number, records)| Some((records.last()?.timestamp, number)));
+        let (_, number) = last.max().unwrap();
+        match having[number].last().unwrap().value.clone() {
+            Some(value) => assert!(shown::read(fs, &path) == value, "{path}"),
+            None => assert!(matches!(fs.resolve(&path), Err(FsError::NotFound)), "{path}"),
+        }
+    }
+    assert!(matches!(fs.resolve(&format!("{by_key}/no-such-key")), Err(FsError::NotFound)));
+}
+
 fn check(plans: &[LogPlan]) {
     let models: Vec<Model> = plans.iter().map(LogPlan::model).collect();
     let data = directory(plans, &models);
@@ -118,6 +147,7 @@ fn check(plans: &[LogPlan]) {
             &merged(records(&|record| year.contains(&record.timestamp))),
         );
         check_seeks(&fs, &format!("{all}/by-time/2022.tsv"), &mut numbers);
+        check_keys(&fs, &format!("{all}/by-key"), &records(&|_| true));
     }
 }
 
@@ -189,9 +219,9 @@ fn only_partitions_that_a_broker_serves_are_merged() {
     std::fs::rename(data.path().join("t-1"), data.path().join("t-1.0123456789abcdef0123456789abcdef-delete"))
         .unwrap();
     let fs = shown::open(data.path().to_str().unwrap(), Options::default());
-    assert_eq!(shown::names(&fs, "t"), ["0", "1.delete", "all"]);
+    assert_eq!(shown::names(&fs, "t"), ["0", "1.delete", "all", "info", "info.json"]);
     assert_eq!(shown::read(&fs, "t/all/log"), b"10\n");
-    assert_eq!(shown::names(&fs, "t/all"), ["by-time", "log", "log.jsonl", "tail", "tail.jsonl"]);
+    assert_eq!(shown::names(&fs, "t/all"), ["by-key", "by-time", "log", "log.jsonl", "tail", "tail.jsonl"]);
     assert_eq!(shown::names(&fs, "t/all/by-time"), ["1970-01-01", "README.txt"]);
     assert_eq!(shown::names(&fs, "t/all/by-time/1970-01-01"), ["00.jsonl", "00.txt"]);
     assert_eq!(shown::read(&fs, "t/all/by-time/1970-01-01/00.txt"), b"10\n");

@@ -1,21 +1,24 @@
 //! `all/`: a topic's partitions as one, their records merged by time.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use crate::fs::attributes::record_time;
 use crate::fs::by_time::{part_named, parts_of};
 use crate::fs::error::{BY_TIME, FsError};
+use crate::fs::key_names;
 use crate::fs::mounted::Fs;
-use crate::fs::names;
+use crate::fs::names::{self, RecordForm};
 use crate::fs::node::{AllItem, AllKey, AllKind, AllRecords, Node, PartitionKey, Records, RecordsKind};
 use crate::fs::time_names::{ByTime, Unit};
 use crate::units::{Offset, PartitionId, Period};
 use crate::view::filtered::{Filter, Filtered};
 use crate::view::format::Format;
+use crate::view::keys::{KeyRange, Wanted};
 use crate::view::merged::{Merged, Share};
 use crate::view::partition_view::PartitionView;
 use crate::view::selection::Selection;
@@ -49,13 +52,15 @@ impl Fs {
 
     /// A name in `all`.
     pub(super) fn all_child(&self, key: &AllKey, name: &str) -> Result<Node, FsError> {
-        if name == "by-time" {
-            return Ok(Node::OfAll(key.clone(), AllItem::ByTime));
+        match name {
+            "by-time" => return Ok(Node::OfAll(key.clone(), AllItem::ByTime)),
+            "by-key" => return Ok(Node::OfAll(key.clone(), AllItem::ByKey)),
+            _ => {}
         }
         let stems = [("log", AllKind::Log), ("tail", AllKind::Tail)];
         let found = stems
             .iter()
-            .find_map(|(stem, kind)| Some((*kind, names::format_of(name, stem, self.formats())?)));
+            .find_map(|(stem, kind)| Some((kind.clone(), names::format_of(name, stem, self.formats())?)));
         let (kind, format) = found.ok_or(FsError::NotFound)?;
         let views = self.views(key)?;
         let stamp = stamp(&views)?;
@@ -77,7 +82,9 @@ impl Fs {
 
     /// The names in `all`.
     pub(super) fn all_names(&self, key: &AllKey) -> Result<Vec<(OsString, Node)>, FsError> {
-        let mut names = vec![("by-time".into(), Node::OfAll(key.clone(), AllItem::ByTime))];
+        let of = |item| Node::OfAll(key.clone(), item);
+        let mut names: Vec<(OsString, Node)> =
+            vec![("by-time".into(), of(AllItem::ByTime)), ("by-key".into(), of(AllItem::ByKey))];
         let of_topic = self.of_topic(&key.topic);
         for stem in ["log", "tail"] {
             for format in of_topic.formats_listed.iter().filter(|format| !format.is_of_batches()) {
@@ -88,6 +95,50 @@ impl Fs {
             }
         }
         Ok(names)
+    }
+
+    /// A name in `all/by-key`: the latest record that any partition has of a key, or all that they have.
+    pub(super) fn all_by_key_child(&self, key: &AllKey, name: &OsStr) -> Result<Node, FsError> {
+        if name == "README.txt" {
+            return Ok(Node::OfAll(key.clone(), AllItem::ByKeyReadme));
+        }
+        let parsed = key_names::parse(name.as_bytes(), self.formats());
+        let (named, form) = parsed.ok_or(FsError::NotFound)?;
+        let is_it = |key: &[u8]| named.is(key);
+        let wanted = Wanted::new(named.hash(), &is_it);
+        let labels = self.partitions_of(&key.topic);
+        let views = self.views(key)?;
+        let child = |number: usize| {
+            let label = labels.get(number).ok_or(FsError::NotFound)?;
+            self.by_key_child(&self.partition_key(key, label), name)
+        };
+        let RecordForm::Rendered(format) = form else {
+            let mut latest = None;
+            for (number, view) in views.iter().enumerate() {
+                let found =
+                    view.latest_of_key(key.committed, wanted, |record, _| (record.timestamp, number))?;
+                latest = latest.max(found);
+            }
+            return child(latest.map(|(_, number)| number).ok_or(FsError::NotFound)?);
+        };
+        let ranges = views.iter().map(|view| view.range_of_key(key.committed, wanted));
+        let ranges: Vec<Option<KeyRange>> = ranges.collect::<Result<_, _>>()?;
+        let mut having = ranges.iter().enumerate().filter(|(_, range)| range.is_some());
+        match (having.next(), having.next()) {
+            (None, _) => Err(FsError::NotFound),
+            // Producers send a key to one partition, unless the number of partitions has changed.
+            (Some((number, _)), None) => child(number),
+            (Some((_, first)), Some(_)) => {
+                let of = first.as_ref().map(|range| range.key.clone()).ok_or(FsError::NotFound)?;
+                let edge = |edge: fn(&KeyRange) -> Offset| {
+                    ranges.iter().map(|range| range.as_ref().map_or(Offset(0), edge)).collect()
+                };
+                let starts = edge(|range| range.offsets.start);
+                let ends = Some(edge(|range| range.offsets.end));
+                let (kind, stamp) = (AllKind::Key(of), stamp(&views)?);
+                self.all_records(key, AllRecords { kind, format, starts, ends, stamp })
+            }
+        }
     }
 
     /// A name in `all/by-time`.
@@ -175,9 +226,10 @@ impl Fs {
         if stamp(&views)? != records.stamp {
             return Err(FsError::UnknownHandle);
         }
-        let filter = match records.kind {
+        let filter = match &records.kind {
             AllKind::Log | AllKind::Tail => Filter::Everything,
-            AllKind::Period(period) => Filter::Period(period),
+            AllKind::Period(period) => Filter::Period(*period),
+            AllKind::Key(key) => Filter::Key(key.clone()),
         };
         let merged = Arc::new(merge(&views, key.committed, records, &filter));
         self.kept_merged().push(cache_key, merged.clone());
@@ -193,7 +245,7 @@ impl Fs {
             let whole = Records { kind, format, start, end, generation };
             latest = latest.max(self.records_time(&self.partition_key(key, &label), &whole)?);
         }
-        Ok(match records.kind {
+        Ok(match &records.kind {
             AllKind::Period(period) if period.to != Period::ALL.to => latest.min(record_time(period.to)),
             _ => latest,
         })

@@ -15,7 +15,7 @@ use crate::fs::key_names;
 use crate::fs::measuring::{Measurable, Measurement};
 use crate::fs::mounted::Fs;
 use crate::fs::names::RecordForm;
-use crate::fs::node::{Item, KeyRecords, Node, PartitionKey, ROOT_INO};
+use crate::fs::node::{AllItem, Item, KeyRecords, Node, PartitionKey, ROOT_INO};
 use crate::view::format::Formats;
 use crate::view::key_history::KeyHistory;
 use crate::view::key_list::{KeysAt, LiveKey};
@@ -65,6 +65,14 @@ impl Fs {
                 if name != README && key_names::parse(name.as_bytes(), self.formats()).is_some() =>
             {
                 self.building(key)
+            }
+            Node::OfAll(key, AllItem::ByKey) if name != README => {
+                // They are built one after another, so that the last one is what there is to wait for.
+                let mut last = None;
+                for label in self.partitions_of(&key.topic) {
+                    last = self.building(&self.partition_key(key, &label))?.or(last);
+                }
+                Ok(last)
             }
             _ => Ok(None),
         }

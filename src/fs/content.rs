@@ -195,7 +195,9 @@ impl Fs {
             Node::ControlFile(file) => files::control_file(self, *file),
             Node::Topics | Node::TopicInfo(..) => self.overview(node)?,
             Node::Of(_, Item::ByOffsetReadme) => files::BY_OFFSET_README.as_bytes().to_vec(),
-            Node::Of(_, Item::ByKeyReadme) => files::BY_KEY_README.as_bytes().to_vec(),
+            Node::Of(_, Item::ByKeyReadme) | Node::OfAll(_, AllItem::ByKeyReadme) => {
+                files::BY_KEY_README.as_bytes().to_vec()
+            }
             Node::Of(_, Item::ByTimeReadme) | Node::OfAll(_, AllItem::ByTimeReadme) => {
                 files::BY_TIME_README.as_bytes().to_vec()
             }

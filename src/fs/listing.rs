@@ -79,6 +79,9 @@ impl Fs {
             Node::Of(key, Item::DumpDir) => self.dump_names(key),
             Node::All(key) => self.all_names(key),
             Node::OfAll(key, AllItem::ByTime) => self.all_by_time_names(key),
+            Node::OfAll(key, AllItem::ByKey) => {
+                Ok(vec![("README.txt".into(), Node::OfAll(key.clone(), AllItem::ByKeyReadme))])
+            }
             Node::OfAll(key, AllItem::Times { period, unit, utc_offset }) => {
                 self.all_times_names(key, (*period, *unit, *utc_offset))
             }

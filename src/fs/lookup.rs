@@ -47,6 +47,7 @@ impl Fs {
             Node::Of(key, Item::DumpDir) => self.dump_child(key, text?),
             Node::All(key) => self.all_child(key, text?),
             Node::OfAll(key, AllItem::ByTime) => self.all_by_time_child(key, text?),
+            Node::OfAll(key, AllItem::ByKey) => self.all_by_key_child(key, name),
             Node::OfAll(key, AllItem::Times { period, unit, utc_offset }) => {
                 self.all_times_child(key, (*period, *unit, *utc_offset), text?)
             }

@@ -120,6 +120,10 @@ pub enum AllItem {
     ByTime,
     /// `by-time/README.txt`.
     ByTimeReadme,
+    /// `by-key`.
+    ByKey,
+    /// `by-key/README.txt`.
+    ByKeyReadme,
     /// A directory of a period that lists shorter ones.
     Times {
         /// The period.
@@ -149,7 +153,7 @@ pub struct AllRecords {
 }
 
 /// Which file of merged records it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum AllKind {
     /// `log`.
     Log,
@@ -157,6 +161,8 @@ pub enum AllKind {
     Tail,
     /// A period in `by-time`.
     Period(Period),
+    /// A key of several partitions in `by-key`.
+    Key(Arc<[u8]>),
 }
 
 /// Something of a partition.
@@ -328,7 +334,7 @@ impl Node {
         match self {
             Self::Root | Self::Control | Self::Topic(_) | Self::Partition(_) | Self::All(_) => true,
             Self::Readme | Self::ControlFile(_) | Self::Topics | Self::TopicInfo(..) => false,
-            Self::OfAll(_, item) => matches!(item, AllItem::ByTime | AllItem::Times { .. }),
+            Self::OfAll(_, item) => matches!(item, AllItem::ByTime | AllItem::ByKey | AllItem::Times { .. }),
             Self::Of(_, item) => {
                 matches!(
                     item,

@@ -29,8 +29,8 @@ pub enum Filter {
     Everything,
     /// Those whose timestamp lies in a period.
     Period(Period),
-    /// Those with a key, all of which are in the batches that hold these offsets, which are in order.
-    Key(Arc<[u8]>, Arc<[Offset]>),
+    /// Those with a key.
+    Key(Arc<[u8]>),
 }
 
 impl Filter {
@@ -38,7 +38,7 @@ impl Filter {
         match self {
             Self::Everything => true,
             Self::Period(period) => period.contains(record.timestamp),
-            Self::Key(key, _) => record.key == Some(&**key),
+            Self::Key(key) => record.key == Some(&**key),
         }
     }
 
@@ -51,15 +51,7 @@ impl Filter {
                 let all = smallest.0 >= 0 && period.from <= smallest && largest < period.to;
                 (period.touches(smallest, largest), all)
             }
-            (Self::Key(..), Some(_)) => (true, false),
-        }
-    }
-
-    /// The first offset at or after `offset` that is worth looking at.
-    fn next(&self, offset: Offset) -> Option<Offset> {
-        match self {
-            Self::Everything | Self::Period(_) => Some(offset),
-            Self::Key(_, places) => places.get(places.partition_point(|place| *place < offset)).copied(),
+            (Self::Key(_), Some(_)) => (true, false),
         }
     }
 }
@@ -440,9 +432,10 @@ impl Filtered {
     /// Finds the next segment that may hold records that pass, and the run to look at.
     fn next_segment(&self, env: &Env<'_>, walk: &mut Walk, left: &mut u64) -> Result<Step, LogError> {
         let end = self.range.end.min(self.view.limit());
-        let Some(from) = self.filter.next(walk.looked_to).filter(|from| *from < end) else {
+        let from = walk.looked_to;
+        if from >= end {
             return Ok(Step::Done);
-        };
+        }
         let segments = self.view.partition.segments()?;
         let mut index = Partition::floor(&segments, from);
         if segments.get(index).is_some_and(|segment| segment.below() <= from) {
@@ -493,10 +486,11 @@ impl Filtered {
         run: &Arc<Run>,
         stop: Offset,
     ) -> Result<Step, LogError> {
-        let Some(next) = self.filter.next(walk.looked_to).filter(|next| *next < stop) else {
+        let next = walk.looked_to;
+        if next >= stop {
             walk.leave_run(stop);
             return Ok(Step::On);
-        };
+        }
         let cost = run.cost(env, None, Goal::Offset(next));
         if cost > *left {
             return Ok(Step::TooDear);
@@ -516,10 +510,9 @@ impl Filtered {
             walk.leave_run(stop);
             return Ok(Step::On);
         };
-        let from = walk.looked_to;
         walk.looked_to = block.last().next();
         let (some, all) = self.filter.judge(&block);
-        Ok(if some { Step::Block(Met { run: run.clone(), block, from, all }) } else { Step::On })
+        Ok(if some { Step::Block(Met { run: run.clone(), block, from: next, all }) } else { Step::On })
     }
 
     /// Adds what passes of a block.

@@ -60,7 +60,7 @@ impl Model {
     pub fn end(&self, isolation: Isolation) -> i64 {
         match isolation {
             Isolation::Uncommitted => self.log_end(),
-            Isolation::Committed => self.decided().1.min(self.log_end()),
+            Isolation::Committed => self.decided().1.min(self.log_end()).max(self.start()),
         }
     }
 
