@@ -69,13 +69,23 @@ fn partitions(fs: &Fs) -> Result<Vec<(String, Node, u64)>, FsError> {
     Ok(all)
 }
 
+/// Its logs in the formats that are listed, and its times.
+/// The logs of a partition in the formats that listings show, and its times.
 fn measure(fs: &Fs, path: &str, partition: &Node) -> Result<(), FsError> {
     let topic = path.split('/').next().unwrap_or_default();
     for format in &fs.of_topic(topic).formats_listed {
         let name = names::listed_name("log", *format, fs.formats());
         fs.attributes(0, &fs.child(partition, name.as_ref())?, Effort::Background)?;
     }
-    Ok(())
+    let offsets = fs.child(partition, "offsets".as_ref())?;
+    match fs
+        .child(&offsets, "max-timestamp".as_ref())
+        .and_then(|node| fs.attributes(0, &node, Effort::Background))
+    {
+        // There may be no record with a time.
+        Ok(_) | Err(FsError::NotFound) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 fn index_keys(fs: &Fs, partition: &Node) -> Result<(), FsError> {

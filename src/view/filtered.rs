@@ -11,7 +11,6 @@ use crate::format::batch::Header;
 use crate::format::record::Record;
 use crate::log::LogError;
 use crate::log::partition::Partition;
-use crate::log::segment::Segment;
 use crate::log::times::Timed;
 use crate::units::{Offset, Period};
 use crate::view::env::Env;
@@ -406,11 +405,11 @@ impl Filtered {
                 found.is_done = true;
             }
             Step::Block(met) => {
-                let (start, end) = met.block.span();
-                if end - start > *left {
+                let cost = self.cost(&met);
+                if cost > *left {
                     return Ok(None);
                 }
-                *left -= end - start;
+                *left -= cost;
                 self.add(env, found, &met)?;
             }
         }
@@ -444,37 +443,25 @@ impl Filtered {
         let Some(segment) = segments.get(index).filter(|segment| segment.lower < end) else {
             return Ok(Step::Done);
         };
-        let Some((first, stop)) = self.offsets_in(env, segment, left)? else { return Ok(Step::TooDear) };
+        let offsets = match self.filter {
+            Filter::Period(period) => self.view.offsets_of(env, segment, period, left)?,
+            Filter::Everything | Filter::Key(_) => Some((segment.lower, segment.below())),
+        };
+        let Some((first, stop)) = offsets else { return Ok(Step::TooDear) };
         let (first, stop) = (first.max(from), stop.min(end).min(segment.below()));
         if first >= stop {
             walk.looked_to = segment.below();
             return Ok(Step::On);
         }
-        walk.run = Some((self.view.run_near(env, segment, None, first)?, stop));
+        // A period's records may be anywhere behind `first`, so that all of a sealed segment is read: then it is measured for good.
+        let is_for_good = matches!(self.filter, Filter::Period(_)) && !segment.is_active();
+        let run = match is_for_good {
+            true => self.view.run(env, segment),
+            false => self.view.run_near(env, segment, None, first)?,
+        };
+        walk.run = Some((run, stop));
         walk.looked_to = first;
         Ok(Step::On)
-    }
-
-    /// The offsets of a segment between which its records that pass are; `None` when telling costs more than is `left`.
-    fn offsets_in(
-        &self,
-        env: &Env<'_>,
-        segment: &Arc<Segment>,
-        left: &mut u64,
-    ) -> Result<Option<(Offset, Offset)>, LogError> {
-        let all = (segment.lower, segment.below());
-        let Filter::Period(period) = self.filter else { return Ok(Some(all)) };
-        let cost = self.view.times_cost(env, segment);
-        // What was measured tells more than headers do.
-        if cost > 0 && self.view.run(env, segment).is_complete(env, None) {
-            return Ok(Some(all));
-        }
-        if cost > *left {
-            return Ok(None);
-        }
-        *left -= cost;
-        let none = (segment.below(), segment.below());
-        Ok(Some(self.view.times(env, segment)?.offsets_of(period).unwrap_or(none)))
     }
 
     /// Looks at the next block of a run.
@@ -515,12 +502,24 @@ impl Filtered {
         Ok(if some { Step::Block(Met { run: run.clone(), block, from: next, all }) } else { Step::On })
     }
 
+    /// Whether all of a block is in the file, so that a run's output can serve.
+    fn is_whole(&self, Met { block, from, all, .. }: &Met) -> bool {
+        let is_inside = *from <= block.base() && block.last() < self.range.end;
+        *all && is_inside && !self.format.is_of_batches()
+    }
+
+    /// Source bytes that adding a block reads.
+    fn cost(&self, met: &Met) -> u64 {
+        let (start, end) = met.block.span();
+        let is_known = self.is_whole(met) && met.run.at_offset(self.format, met.block.base()).is_some();
+        if is_known { 0 } else { end - start }
+    }
+
     /// Adds what passes of a block.
     fn add(&self, env: &Env<'_>, found: &mut Found, met: &Met) -> Result<(), LogError> {
-        let Met { run, block, from, all } = met;
-        let is_inside = *from <= block.base() && block.last() < self.range.end;
+        let Met { run, block, from, .. } = met;
         // A run whose output was measured up to here goes on cheaply, and needs no memory of ours.
-        if *all && is_inside && !self.format.is_of_batches() {
+        if self.is_whole(met) {
             let known = run.at_offset(self.format, block.base()).is_some();
             if known || run.reaches(self.format, block) {
                 run.extend(env, self.format, Goal::Offset(block.last()))?;

@@ -9,26 +9,35 @@ use crate::log::LogError;
 use crate::log::segment::{Segment, SegmentUid};
 use crate::log::time_hint;
 use crate::log::times::{Timed, Times};
-use crate::units::{Offset, Timestamp};
+use crate::units::{Offset, Period, Timestamp};
 use crate::view::env::Env;
+use crate::view::layout::Block;
 use crate::view::partition_view::{CHEAP_BYTES, PartitionView};
 use crate::view::run::WORTH_SAVING;
 
 /// Segments whose times are kept; a segment of 1 GiB takes 50 KB.
 const KEPT_SEGMENTS: usize = 1024;
+/// Measured segments whose smallest and largest timestamps are kept.
+const MEASURED_SEGMENTS: usize = 64 * 1024;
 /// The name of what is saved of a segment.
 const KIND: &str = "times";
+
+/// The smallest and the largest timestamp of a segment's visible records; `None` when it has none.
+type Bounds = Option<(Timestamp, Timestamp)>;
 
 /// What is known of each segment.
 #[derive(Debug)]
 pub struct KnownTimes {
     segments: Mutex<LruCache<SegmentUid, Arc<Mutex<Arc<Times>>>>>,
+    /// Of sealed segments that were measured, with or without the records of aborted transactions.
+    measured: Mutex<LruCache<(SegmentUid, bool), Bounds>>,
 }
 
 impl Default for KnownTimes {
     fn default() -> Self {
         let kept = NonZeroUsize::new(KEPT_SEGMENTS).unwrap_or(NonZeroUsize::MIN);
-        Self { segments: Mutex::new(LruCache::new(kept)) }
+        let measured = NonZeroUsize::new(MEASURED_SEGMENTS).unwrap_or(NonZeroUsize::MIN);
+        Self { segments: Mutex::new(LruCache::new(kept)), measured: Mutex::new(LruCache::new(measured)) }
     }
 }
 
@@ -75,6 +84,53 @@ impl PartitionView {
                 env.shared.pace(read);
             }
         }
+    }
+
+    /// The offsets of a segment between which all its records of a period are; `None` when telling costs more than is `left`.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub(super) fn offsets_of(
+        &self,
+        env: &Env<'_>,
+        segment: &Arc<Segment>,
+        period: Period,
+        left: &mut u64,
+    ) -> Result<Option<(Offset, Offset)>, LogError> {
+        let none = (segment.below(), segment.below());
+        if let Some(bounds) = self.measured_times(env, segment) {
+            let touches = bounds.is_some_and(|(smallest, largest)| period.touches(smallest, largest));
+            return Ok(Some(if touches { (segment.lower, segment.below()) } else { none }));
+        }
+        let cost = self.times_cost(env, segment);
+        if cost > *left {
+            return Ok(None);
+        }
+        *left -= cost;
+        Ok(Some(self.times(env, segment)?.offsets_of(period).unwrap_or(none)))
+    }
+
+    /// What measuring told of a segment's records, which is more than headers do; `None` if it isn't measured to its end.
+    fn measured_times(&self, env: &Env<'_>, segment: &Arc<Segment>) -> Option<Bounds> {
+        let key = (segment.uid, env.decided.is_some());
+        if let Some(bounds) = lock(&self.known_times.measured).get(&key) {
+            return Some(*bounds);
+        }
+        if !segment.is_at_hand() {
+            return None;
+        }
+        let run = self.run(env, segment);
+        if !run.is_complete(env, None) {
+            return None;
+        }
+        let blocks = run.blocks();
+        let times = blocks.iter().filter_map(Block::timestamps);
+        let bounds = times.reduce(|(low, high), (min, max)| (low.min(min), high.max(max)));
+        // Of what lies behind an open transaction nothing is known yet.
+        if !segment.is_active() && segment.below() <= env.bound() {
+            lock(&self.known_times.measured).push(key, bounds);
+        }
+        Some(bounds)
     }
 
     /// The first record at or after `time`, markers and records of aborted transactions among them, as a broker answers
