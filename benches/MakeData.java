@@ -35,6 +35,7 @@ public class MakeData {
         Records records = switch (set) {
             case "kib" -> lines(set, 1 << 20, 1024, 1, 0);
             case "small" -> lines(set, 8_000_000, 100, 1, 0);
+            case "small-keys" -> lines(set, 8_000_000, 100, 1, 1_000_000);
             case "month" -> lines(set, 10_000_000, 1024, 259, 1_000_000);
             case "json-zstd", "json-lz4" -> json(set);
             default -> throw new IllegalArgumentException("no set " + set);

@@ -6,6 +6,7 @@
 #   small      8000000    100 bytes of words     none
 #   json-zstd  ~1960000   300 to 600 of JSON     zstd
 #   json-lz4   the same   the same               lz4
+#   small-keys 8000000    100 bytes of words     none; only when asked for: 1,000,000 keys
 #   month      10000000   1 KiB of words         none; only when asked for: 10.8 GB in 103 segments of 100 MiB, 259 ms apart, 1,000,000 keys
 #
 # One topic a set, with one partition; the producer's and the broker's defaults (batches of 16 KiB, segments of 1 GiB). Sets that are

@@ -29,7 +29,7 @@ This is a Kafka data directory, shown as files by topicfs. Nothing here can be c
     problems            damage met so far; empty when there is none. topicfs verify SOURCE reads everything
     suspect.jsonl       by name only: records that are left out elsewhere, since they are not to be trusted
 
-  <topic>/all/          the same of all partitions, merged by time: log, tail, by-time
+  <topic>/all/          the same of all partitions, merged by time: log, tail, by-time, by-key
 
 Every rendered file takes the extensions .txt, .jsonl, .tsv, .log, .dump, and those of `formats:` in the configuration, also
 where it isn't listed.
