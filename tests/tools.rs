@@ -355,3 +355,21 @@ fn walks_over_a_whole_mount_end_and_leave_the_source_as_it_was() {
         assert_untouched(&before, source.path());
     }
 }
+
+#[test]
+fn everything_that_brokers_ever_wrote_in_one_mount_is_listed_in_bounded_memory() {
+    let sources: Vec<_> = fixtures::cases().iter().flat_map(fixtures::Case::data_dirs).collect();
+    let spec: Vec<_> = sources.iter().map(|path| path.to_str().expect("UTF-8")).collect();
+    let Some(mounted) = Mounted::new(spec.join(",")) else { return };
+    let output = run("ls -lR . | grep -c '^[-d]'", mounted.point(), ".", mounted.point());
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let files: usize = String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number");
+    println!("{} data directories, {files} names", sources.len());
+    assert!(sources.len() > 40 && files > 10_000, "{files} names of {} directories", sources.len());
+    let peak = mounted.peak_memory_kib();
+    assert!(peak < 256 * 1024, "{peak} KiB");
+}

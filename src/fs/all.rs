@@ -16,11 +16,12 @@ use crate::fs::names::{self, RecordForm};
 use crate::fs::node::{AllItem, AllKey, AllKind, AllRecords, Node, PartitionKey, Records, RecordsKind};
 use crate::fs::time_names::{ByTime, Unit};
 use crate::units::{Offset, PartitionId, Period};
-use crate::view::filtered::{Filter, Filtered};
+use crate::view::filtered::Filtered;
 use crate::view::format::Format;
 use crate::view::keys::{KeyRange, Wanted};
 use crate::view::merged::{Merged, Share};
 use crate::view::partition_view::PartitionView;
+use crate::view::passing::{Filter, Passing};
 use crate::view::selection::Selection;
 
 /// What a directory of a period is: its time, what it lists, and the offset from UTC that its name says.
@@ -282,7 +283,10 @@ fn merge(views: &[Arc<PartitionView>], committed: bool, records: &AllRecords, fi
         let range = *start..end.unwrap_or(Offset(i64::MAX));
         let growing = || Arc::new(Selection::new(view.clone(), committed, format, *start, None));
         Share {
-            records: Filtered::new(view.clone(), committed, format, filter.clone(), range),
+            records: Filtered::new(
+                Passing { view: view.clone(), committed, filter: filter.clone(), range },
+                format,
+            ),
             growing: ends.is_none().then(growing),
         }
     };

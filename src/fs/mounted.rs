@@ -29,11 +29,12 @@ use crate::log::partition::{Origin, Partition};
 use crate::log::sidecar::Sidecars;
 use crate::log::source::Source;
 use crate::view::dump::file::DumpFile;
-use crate::view::filtered::{Filter, Filtered};
+use crate::view::filtered::Filtered;
 use crate::view::format::{Format, Formats};
 use crate::view::key_history::KeyHistory;
 use crate::view::merged::Merged;
 use crate::view::partition_view::{CHEAP_BYTES, PartitionView};
+use crate::view::passing::{Filter, Passing};
 use crate::view::selection::{Effort, Selection};
 use crate::view::shared::Shared;
 
@@ -507,7 +508,8 @@ impl Fs {
             }
             _ => return Err(FsError::NotFound),
         };
-        let made = Arc::new(Filtered::new(self.view(key)?, key.committed, format, filter, range));
+        let passing = Passing { view: self.view(key)?, committed: key.committed, filter, range };
+        let made = Arc::new(Filtered::new(passing, format));
         lock(&self.filtered).push(node.clone(), made.clone());
         Ok(made)
     }

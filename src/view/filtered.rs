@@ -1,68 +1,29 @@
 //! The records that pass a filter as the bytes of one file.
 //!
 //! The file is found piece by piece, as far as somebody reads or asks for its size. A piece is either a stretch of a run's
-//! output, where all of the run's records pass, or one block of which some do. What can't pass is skipped: segments by the times
-//! of their batches' headers, blocks by what was measured of them.
+//! output, where all of the run's records pass, or one block of which some do.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::format::batch::Header;
-use crate::format::record::Record;
 use crate::log::LogError;
-use crate::log::partition::Partition;
 use crate::log::times::Timed;
-use crate::units::{Offset, Period};
+use crate::units::Offset;
 use crate::view::env::Env;
 use crate::view::format::Format;
 use crate::view::layout::{Block, to_index};
-use crate::view::partition_view::{PartitionView, ViewError, damaged};
+use crate::view::partition_view::{ViewError, damaged};
+use crate::view::passing::{Met, Passing, Step, Walk};
 use crate::view::reading::push_batch;
 use crate::view::run::{Goal, Run};
 use crate::view::selection::Effort;
 
-/// Which records are wanted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Filter {
-    /// All of them.
-    Everything,
-    /// Those whose timestamp lies in a period.
-    Period(Period),
-    /// Those with a key.
-    Key(Arc<[u8]>),
-}
-
-impl Filter {
-    fn passes(&self, record: &Record<'_>) -> bool {
-        match self {
-            Self::Everything => true,
-            Self::Period(period) => period.contains(record.timestamp),
-            Self::Key(key) => record.key == Some(&**key),
-        }
-    }
-
-    /// Whether some, and whether all records of a block pass, as far as its measurement tells.
-    fn judge(&self, block: &Block) -> (bool, bool) {
-        match (self, block.timestamps()) {
-            (_, None) => (false, false),
-            (Self::Everything, Some(_)) => (true, true),
-            (Self::Period(period), Some((smallest, largest))) => {
-                let all = smallest.0 >= 0 && period.from <= smallest && largest < period.to;
-                (period.touches(smallest, largest), all)
-            }
-            (Self::Key(_), Some(_)) => (true, false),
-        }
-    }
-}
-
 /// The records of a range of offsets that pass a filter, in one format.
 #[derive(Debug)]
 pub struct Filtered {
-    view: Arc<PartitionView>,
-    committed: bool,
+    passing: Passing,
     format: Format,
-    filter: Filter,
-    range: Range<Offset>,
     found: Mutex<Found>,
     rendered: Mutex<Option<(usize, Arc<Vec<u8>>)>>,
 }
@@ -77,57 +38,8 @@ struct Found {
     damage: Option<(Arc<Run>, Offset)>,
 }
 
-/// A place among the blocks of a partition that may hold records that pass.
-#[derive(Debug, Clone)]
-pub(super) struct Walk {
-    /// All below this was looked at.
-    looked_to: Offset,
-    /// The run that is being looked at, and where it stops to matter.
-    run: Option<(Arc<Run>, Offset)>,
-}
-
-impl Walk {
-    /// A walk that begins at an offset.
-    pub(super) const fn from(offset: Offset) -> Self {
-        Self { looked_to: offset, run: None }
-    }
-
-    /// Goes on behind a run.
-    fn leave_run(&mut self, stop: Offset) {
-        let Some((run, _)) = self.run.take() else { return };
-        // Behind `stop` nothing of this segment passes.
-        self.looked_to = self.looked_to.max(stop).max(run.segment.below());
-    }
-}
-
-/// What a step met.
-#[derive(Debug)]
-pub(super) enum Step {
-    /// Nothing yet.
-    On,
-    /// A block that may hold records that pass.
-    Block(Met),
-    /// The damage before an offset, where the mount asks for an error there.
-    Damage(Arc<Run>, Offset),
-    /// The end.
-    Done,
-    /// Going on would cost more than was allowed.
-    TooDear,
-}
-
 /// The bytes of a block's records that pass, and each record with where it ends in them.
 pub(super) type RenderedBlock = (Vec<u8>, Vec<(Timed, usize)>);
-
-/// A block that may hold records that pass.
-#[derive(Debug, Clone)]
-pub(super) struct Met {
-    pub(super) run: Arc<Run>,
-    pub(super) block: Block,
-    /// Where looking begins in it: its front may have been looked at before it grew.
-    pub(super) from: Offset,
-    /// Whether all of its records pass.
-    all: bool,
-}
 
 /// A stretch of the file.
 #[derive(Debug, Clone)]
@@ -148,18 +60,20 @@ enum What {
 }
 
 impl Filtered {
-    /// The records of `view` in `range` that pass `filter`.
-    pub fn new(
-        view: Arc<PartitionView>,
-        committed: bool,
-        format: Format,
-        filter: Filter,
-        range: Range<Offset>,
-    ) -> Self {
-        let (pieces, walk) = (Vec::new(), Walk::from(range.start));
+    /// The file of these records in a format.
+    pub fn new(passing: Passing, format: Format) -> Self {
+        let (pieces, walk) = (Vec::new(), Walk::from(passing.range.start));
         let found = Found { pieces, walk, is_done: false, damage: None };
         let (found, rendered) = (Mutex::new(found), Mutex::default());
-        Self { view, committed, format, filter, range, found, rendered }
+        Self { passing, format, found, rendered }
+    }
+
+    /// The offset after the last record that may be in it now.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn end(&self) -> Result<Offset, LogError> {
+        self.passing.end()
     }
 
     /// The size in bytes; `None` when that costs more than `effort`.
@@ -171,7 +85,7 @@ impl Filtered {
             Effort::Bytes(bytes) => bytes,
             Effort::All | Effort::Background => u64::MAX,
         };
-        self.view.with_env(self.committed, |env| {
+        self.with_env(|env| {
             let env = &Env { paced: effort == Effort::Background, ..*env };
             loop {
                 // One step at a time, so that readers get their turn.
@@ -190,7 +104,7 @@ impl Filtered {
     /// # Errors
     /// Those of reading; [`ViewError::Damaged`] where the mount asks for that.
     pub fn read(&self, at: u64, len: usize, out: &mut Vec<u8>) -> Result<(), ViewError> {
-        self.view.with_env(self.committed, |env| {
+        self.with_env(|env| {
             let (begun, goal) = (out.len(), out.len().saturating_add(len));
             while out.len() < goal {
                 let at = at + (out.len() - begun) as u64;
@@ -213,7 +127,7 @@ impl Filtered {
         self.size(Effort::All)?;
         let pieces = self.lock().pieces.clone();
         let (mut first, mut last) = (Vec::new(), None);
-        self.view.with_env(self.committed, |env| {
+        self.with_env(|env| {
             let mut start = 0;
             for (number, piece) in pieces.iter().enumerate() {
                 if first.len() < count || number + 1 == pieces.len() {
@@ -231,22 +145,14 @@ impl Filtered {
         Ok((first, last))
     }
 
-    /// The offset after the last one that may pass now.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn end(&self) -> Result<Offset, LogError> {
-        Ok(self.view.end(self.committed)?.min(self.range.end))
-    }
-
     /// Renders the records that pass of the next block that has some: the bytes, and each record with where it ends in them.
     ///
     /// # Errors
     /// Those of reading; [`ViewError::Damaged`] where the mount asks for that.
     pub(super) fn next_rendered(&self, walk: &mut Walk) -> Result<Option<RenderedBlock>, ViewError> {
-        self.view.with_env(self.committed, |env| {
+        self.with_env(|env| {
             loop {
-                match self.step(env, walk, &mut u64::MAX.clone())? {
+                match self.passing.step(env, walk, &mut u64::MAX.clone())? {
                     Step::On | Step::TooDear => {}
                     Step::Done => return Ok(None),
                     Step::Damage(run, offset) => return Err(damaged(&run, offset)),
@@ -274,10 +180,10 @@ impl Filtered {
     ) -> Result<(), LogError> {
         let mut visit_block = |block: &Block, from: Offset| {
             piece.run.for_each_record(env, block, |record, _| {
-                if self.wants(record, from) {
+                if self.passing.wants(record, from) {
                     visit(record.offset);
                 }
-                record.offset < self.range.end
+                record.offset < self.passing.range.end
             })
         };
         match piece.what {
@@ -286,16 +192,12 @@ impl Filtered {
                 let mut at = from;
                 while at < from + len {
                     let Some(placed) = piece.run.at_output(self.format, at) else { break };
-                    visit_block(&placed.block, self.range.start)?;
+                    visit_block(&placed.block, self.passing.range.start)?;
                     at = placed.end.max(at + 1);
                 }
                 Ok(())
             }
         }
-    }
-
-    fn wants(&self, record: &Record<'_>, from: Offset) -> bool {
-        from <= record.offset && record.offset < self.range.end && self.filter.passes(record)
     }
 
     /// The piece that holds byte `at`, its number and where it begins; `None` at the end.
@@ -363,12 +265,12 @@ impl Filtered {
         let mut scratch = Vec::new();
         if !self.format.is_of_batches() {
             return run.for_each_record(env, block, |record, _| {
-                if self.wants(record, *from) {
+                if self.passing.wants(record, *from) {
                     scratch.clear();
                     env.renderer.render(self.format, record, &mut scratch);
                     put(&scratch, Timed { offset: record.offset, timestamp: record.timestamp });
                 }
-                record.offset < self.range.end
+                record.offset < self.passing.range.end
             });
         }
         let limits = run.segment.limits();
@@ -376,7 +278,7 @@ impl Filtered {
             let mut holds_some = false;
             if env.is_visible(batch) {
                 for record in batch.records(decoder, &limits).map_err(|_| run.stale())? {
-                    holds_some |= self.wants(&record.map_err(|_| run.stale())?, *from);
+                    holds_some |= self.passing.wants(&record.map_err(|_| run.stale())?, *from);
                 }
             }
             if holds_some {
@@ -396,7 +298,7 @@ impl Filtered {
         }
         // A step that is too dear is taken again, from where it began.
         let mut walk = found.walk.clone();
-        match self.step(env, &mut walk, left)? {
+        match self.passing.step(env, &mut walk, left)? {
             Step::TooDear => return Ok(None),
             Step::On => {}
             Step::Done => found.is_done = true,
@@ -417,94 +319,9 @@ impl Filtered {
         Ok(Some(!found.is_done))
     }
 
-    /// Walks a little further, if that costs no more than is `left`.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub(super) fn step(&self, env: &Env<'_>, walk: &mut Walk, left: &mut u64) -> Result<Step, LogError> {
-        match walk.run.clone() {
-            None => self.next_segment(env, walk, left),
-            Some((run, stop)) => self.next_block(env, walk, left, &run, stop),
-        }
-    }
-
-    /// Finds the next segment that may hold records that pass, and the run to look at.
-    fn next_segment(&self, env: &Env<'_>, walk: &mut Walk, left: &mut u64) -> Result<Step, LogError> {
-        let end = self.range.end.min(self.view.limit());
-        let from = walk.looked_to;
-        if from >= end {
-            return Ok(Step::Done);
-        }
-        let segments = self.view.partition.segments()?;
-        let mut index = Partition::floor(&segments, from);
-        if segments.get(index).is_some_and(|segment| segment.below() <= from) {
-            index += 1;
-        }
-        let Some(segment) = segments.get(index).filter(|segment| segment.lower < end) else {
-            return Ok(Step::Done);
-        };
-        let offsets = match self.filter {
-            Filter::Period(period) => self.view.offsets_of(env, segment, period, left)?,
-            Filter::Everything | Filter::Key(_) => Some((segment.lower, segment.below())),
-        };
-        let Some((first, stop)) = offsets else { return Ok(Step::TooDear) };
-        let (first, stop) = (first.max(from), stop.min(end).min(segment.below()));
-        if first >= stop {
-            walk.looked_to = segment.below();
-            return Ok(Step::On);
-        }
-        // A period's records may be anywhere behind `first`, so that all of a sealed segment is read: then it is measured for good.
-        let is_for_good = matches!(self.filter, Filter::Period(_)) && !segment.is_active();
-        let run = match is_for_good {
-            true => self.view.run(env, segment),
-            false => self.view.run_near(env, segment, None, first)?,
-        };
-        walk.run = Some((run, stop));
-        walk.looked_to = first;
-        Ok(Step::On)
-    }
-
-    /// Looks at the next block of a run.
-    fn next_block(
-        &self,
-        env: &Env<'_>,
-        walk: &mut Walk,
-        left: &mut u64,
-        run: &Arc<Run>,
-        stop: Offset,
-    ) -> Result<Step, LogError> {
-        let next = walk.looked_to;
-        if next >= stop {
-            walk.leave_run(stop);
-            return Ok(Step::On);
-        }
-        let cost = run.cost(env, None, Goal::Offset(next));
-        if cost > *left {
-            return Ok(Step::TooDear);
-        }
-        *left -= cost;
-        run.extend(env, None, Goal::Offset(next))?;
-        let block = run.block_at(next).map(|(block, _)| block).filter(|block| block.base() < stop);
-        let gap_end = block.map_or(stop, |block| block.base());
-        let is_damaged = match &block {
-            Some(block) => block.is_after_damage(),
-            None => run.ends_damaged(),
-        };
-        if self.view.scope.fail_on_damage && is_damaged && gap_end > next {
-            return Ok(Step::Damage(run.clone(), gap_end));
-        }
-        let Some(block) = block else {
-            walk.leave_run(stop);
-            return Ok(Step::On);
-        };
-        walk.looked_to = block.last().next();
-        let (some, all) = self.filter.judge(&block);
-        Ok(if some { Step::Block(Met { run: run.clone(), block, from: next, all }) } else { Step::On })
-    }
-
     /// Whether all of a block is in the file, so that a run's output can serve.
     fn is_whole(&self, Met { block, from, all, .. }: &Met) -> bool {
-        let is_inside = *from <= block.base() && block.last() < self.range.end;
+        let is_inside = *from <= block.base() && block.last() < self.passing.range.end;
         *all && is_inside && !self.format.is_of_batches()
     }
 
@@ -536,6 +353,10 @@ impl Filtered {
             found.pieces.push(Piece { run: run.clone(), what: What::Block(*block, *from), end });
         }
         Ok(())
+    }
+
+    fn with_env<T, E: From<LogError>>(&self, work: impl FnOnce(&Env<'_>) -> Result<T, E>) -> Result<T, E> {
+        self.passing.view.with_env(self.passing.committed, work)
     }
 
     fn lock(&self) -> MutexGuard<'_, Found> {

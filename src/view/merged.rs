@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 
 use crate::log::times::Timed;
 use crate::units::{Offset, Timestamp};
-use crate::view::filtered::{Filtered, Walk};
+use crate::view::filtered::Filtered;
 use crate::view::layout::to_index;
 use crate::view::partition_view::ViewError;
+use crate::view::passing::Walk;
 use crate::view::selection::{Effort, Selection};
 
 /// Bytes of output between checkpoints, while there are few.

@@ -14,7 +14,7 @@
 //! | [`summary`] | what measuring counts besides blocks |
 //! | [`reading`] | rendering a run's blocks, and walking over their records |
 //! | [`selection`] | a range of records as one file: size, and reading at any position |
-//! | [`filtered`] | the records that pass a filter as one file |
+//! | [`filtered`], [`passing`] | the records that pass a filter as one file; a walk over them |
 //! | [`merged`] | records of several partitions, merged by time |
 //! | [`times`], `epochs` | records by time, ends of leader epochs, as a broker answers for them |
 //! | [`partition_view`], `counting` | one partition: its runs, records by offset, counting from any place |
@@ -42,6 +42,7 @@ pub mod manifest;
 pub mod merged;
 pub mod overview;
 pub mod partition_view;
+pub mod passing;
 pub mod problems;
 pub mod reading;
 pub mod record_json;

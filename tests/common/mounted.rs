@@ -115,6 +115,23 @@ impl Mounted {
         fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
     }
 
+    /// The most memory that the mount's process has had resident.
+    pub fn peak_memory_kib(&self) -> u64 {
+        let point = self.point.to_str().expect("UTF-8").as_bytes();
+        let processes = fs::read_dir("/proc").expect("processes");
+        let is_it = |path: &PathBuf| {
+            let line = fs::read(path.join("cmdline")).unwrap_or_default();
+            let mut words = line.split(|byte| *byte == 0);
+            words.next().is_some_and(|program| program.ends_with(b"topicfs"))
+                && words.any(|word| word == point)
+        };
+        let process =
+            processes.filter_map(|entry| Some(entry.ok()?.path())).find(is_it).expect("the mount's process");
+        let status = fs::read_to_string(process.join("status")).expect("its status");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+        peak.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
     fn is_mounted(&self) -> bool {
         let field = format!(" {} ", self.point.display());
         fs::read_to_string("/proc/self/mountinfo").expect("mountinfo").contains(&field)
