@@ -58,7 +58,8 @@ pub fn by_key(data: &[u8]) {
         assert!(named.is(&key) && form == RecordForm::Value, "{name:?}");
     }
     if let Some((NamedKey::Whole(key), _)) = key_names::parse(data, &formats) {
-        let (named, _) = key_names::parse(key_names::build(&key, &formats).as_bytes(), &formats).expect("a key's name is a name");
+        let (named, _) = key_names::parse(key_names::build(&key, &formats).as_bytes(), &formats)
+            .expect("a key's name is a name");
         assert!(named.is(&key), "{key:?}");
     }
 }

@@ -30,7 +30,8 @@ pub fn check(fs: &Fs, view: &str, shown: &Shown) {
         assert!(read(fs, &format!("{path}.jsonl")) == lines, "{path}.jsonl");
     }
     let live = of_keys.iter().filter(|(_, numbers)| latest(numbers).value.is_some());
-    let mut expected: BTreeSet<String> = live.map(|(key, _)| key_names::build(key, &Formats::default())).collect();
+    let mut expected: BTreeSet<String> =
+        live.map(|(key, _)| key_names::build(key, &Formats::default())).collect();
     expected.insert("README.txt".to_owned());
     assert!(names(fs, &format!("{view}/by-key")).into_iter().eq(expected), "{view}/by-key");
 }
