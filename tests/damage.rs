@@ -676,3 +676,33 @@ fn the_index_of_two_batches_that_changed_places_is_not_believed() {
         );
     }
 }
+
+#[test]
+fn a_dump_goes_on_behind_a_bad_batch_that_changed_places_with_its_neighbour() {
+    let batch = |offsets: std::ops::RangeInclusive<i64>| {
+        batches::encode(&Plan::of(offsets.map(record).collect(), Compression::Gzip)).remove(0).bytes
+    };
+    let (mut second, first) = (batch(2..=3), batch(0..=1));
+    // The checksum is right, what was compressed is not.
+    second.truncate(70);
+    second.extend([0xff; 40]);
+    batches::seal(&mut second);
+    let directory = Directory::default();
+    directory.write_segment(0, &[second.clone(), first].concat());
+    let output = std::process::Command::new("timeout")
+        .args([
+            "20",
+            env!("CARGO_BIN_EXE_topicfs"),
+            "cat",
+            directory.spec(),
+            "t/0/dump/00000000000000000000.log",
+        ])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text.len());
+    assert!(text.contains("position 0: "), "{text}");
+    assert!(text.contains(&format!("this goes on {0} bytes later, at position {0}", second.len())), "{text}");
+    assert!(text.contains("baseOffset: 0 lastOffset: 1 count: 2"), "{text}");
+    assert!(text.contains("payload: value 1"), "{text}");
+}

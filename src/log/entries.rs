@@ -159,21 +159,23 @@ impl<F: ReadAt + Clone> Entries<F> {
     pub fn resume(&mut self, position: Position) -> io::Result<Resume> {
         let start = Start::new(position, Offset(0), Offset(i64::MAX));
         let mut scanner = Scanner::new(self.file.clone(), self.len, start, self.limits);
-        let tail = match scanner.step()? {
-            ScanStep::End(tail) => Some(tail),
-            ScanStep::Batch { .. } | ScanStep::Damage(_) => None,
-        };
-        let next = scanner.at().position;
-        Ok(match tail {
-            Some(tail) => {
+        let next = match scanner.step()? {
+            ScanStep::End(tail) => {
                 self.position = Position(self.len);
-                Resume::End(tail)
+                return Ok(Resume::End(tail));
             }
-            None => {
-                self.position = next;
-                Resume::At(next)
+            ScanStep::Batch { position: found, batch } if found == position => {
+                position.plus(batch.bytes.len() as u64)
             }
-        })
+            ScanStep::Damage(_) => scanner.at().position,
+            // Two sound neighbours have changed places. The scanner puts them in order, Kafka reads the one in front first.
+            ScanStep::Batch { position: found, .. } => match self.look(position.0)? {
+                Found::Entry(len) => position.plus(len),
+                Found::Short | Found::TooSmall(_) => found,
+            },
+        };
+        self.position = next.max(position.plus(1));
+        Ok(Resume::At(self.position))
     }
 
     /// The checksum of an entry that is too large for memory, read piece by piece: CRC-32C from magic 2 on, CRC-32 before.

@@ -14,6 +14,8 @@ use topicfs_fuzz::{TARGETS, oracle, seeds};
 const RUNS: usize = 100_000;
 /// Mutations of directories for each thousand of a format.
 const DIRECTORIES: usize = 25;
+/// How often a long run says how far it is.
+const TOLD: usize = 5000;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -35,9 +37,12 @@ fn main() {
         for seed in &seeds {
             run(name, check, seed);
         }
-        for _ in 0..runs {
+        for number in 1..=runs {
             let seed = &seeds[numbers.below(seeds.len())];
             run(name, check, &mutated(name, seed, max_len, &mut numbers));
+            if name == "directory" && number % TOLD == 0 {
+                eprintln!("{name}: {number} of {runs} mutations");
+            }
         }
         println!("{name}: {} seeds and {runs} mutations", seeds.len());
     }
