@@ -19,7 +19,8 @@ use common::shown::{self, ShownRecord};
 use jiff::tz::TimeZone;
 use kafka_protocol::records::Compression;
 use proptest::prelude::*;
-use topicfs::fs::options::Options;
+use topicfs::fs::options::{OnDamage, Options};
+use topicfs::fs::topic_options::TopicOptions;
 use topicfs::fs::{Fs, FsError};
 use topicfs::view::selection::Effort;
 
@@ -544,4 +545,31 @@ fn a_period_with_more_than_ten_thousand_records_lists_parts() {
     assert_eq!(offsets, (0..25_000).collect::<Vec<_>>());
     let part = format!("t/0/by-time/2023-11-14T22/{}.txt", parts[2]);
     assert_eq!(shown::read(&fs, &part).iter().filter(|byte| **byte == b'\n').count(), 5000);
+}
+
+#[test]
+fn damage_in_a_period_is_skipped_or_an_error_as_the_mount_says() {
+    let batch = |first: i64| {
+        let records = (first..first + 2).map(|offset| record(offset, 1_700_000_000_000 + offset)).collect();
+        batches::encode(&Plan::of(records, Compression::None))[0].bytes.clone()
+    };
+    let mut middle = batch(2);
+    let last = middle.len() - 3;
+    middle[last] ^= 1;
+    let directory = Directory::default();
+    directory.write_segment(0, &[batch(0), middle, batch(4)].concat());
+    for path in
+        ["t/0/by-time/2023.txt", "t/0/by-time/2023-11-14/22.txt", "t/all/log", "t/all/by-time/2023.txt"]
+    {
+        let skipping = shown::open(directory.spec(), Options::default());
+        assert_eq!(shown::read(&skipping, path), b"v0\nv1\nv4\nv5\n", "{path}");
+        let topic = TopicOptions { on_damage: OnDamage::Error, ..TopicOptions::default() };
+        let failing = shown::open(directory.spec(), topic.into());
+        let content = failing.content(0, &failing.resolve(path).unwrap()).unwrap();
+        let mut read = Vec::new();
+        failing.read_content(&content, 0, 1000, &mut read).unwrap();
+        assert_eq!(read, b"v0\nv1\n", "{path}");
+        let error = failing.read_content(&content, 6, 1000, &mut read).unwrap_err();
+        assert_eq!(error.errno(), libc::EIO, "{path}: {error}");
+    }
 }
