@@ -403,6 +403,21 @@ fn the_sound_and_the_unused_parts_of_indexes() {
 }
 
 #[test]
+fn the_entry_of_the_time_0_at_the_first_offset_is_zeros_and_sound() {
+    let at = |offset: i64, timestamp| ShownRecord { timestamp, ..record(offset) };
+    let of = |records: Vec<ShownRecord>| batch_of(&BatchPlan::of(records, Compression::None));
+    let told = |first: Vec<ShownRecord>, entries: &[(i64, i32)]| {
+        let segments = [(0, of(first)), (1, batch(1, 2))];
+        let entries = times(entries);
+        check_made(&segments, |directory| std::fs::write(directory.file(0, "timeindex"), entries).unwrap())
+    };
+    assert_eq!(lines(&told(vec![at(0, 0)], &[(0, 0)])), "");
+    // Two of them, or zeros where there was a later time, are none.
+    assert_eq!(kinds(&told(vec![at(0, 0)], &[(0, 0), (0, 0)])), [Kind::TimeIndex]);
+    assert_eq!(kinds(&told(vec![at(0, 5)], &[(0, 0)])), [Kind::TimeIndex]);
+}
+
+#[test]
 fn a_log_that_was_cut_between_two_batches() {
     let (first, second) = (batch(0, 4), batch(5, 9));
     let log = [first.clone(), second].concat();

@@ -11,7 +11,7 @@ use crate::log::verify::index_file::{IndexFile, are_joined, beside, wrong_txn};
 use crate::log::verify::offset_index::OffsetIndexCheck;
 use crate::log::verify::time_index::TimeIndexCheck;
 use crate::log::verify::txn_index::{self, TxnIndexCheck, WrongTxn};
-use crate::units::{Offset, Position};
+use crate::units::{Offset, Position, Timestamp};
 
 /// The indexes that a segment has.
 pub(super) struct Indexes {
@@ -124,7 +124,9 @@ impl Indexes {
         let Some(index) = &self.times else { return };
         found.extend(index.part_of_entry(Kind::TimeIndex));
         let (used, unused) = (index.used(), index.unused());
-        if log.is_sealed() && unused > 0 {
+        // Zeros are also the entry of the time 0 at the first offset, if there was no later one.
+        let is_first_of_all = (used, unused, check.largest()) == (0, 1, Timestamp(0));
+        if log.is_sealed() && unused > 0 && !is_first_of_all {
             let cause = format!(
                 "{unused} entries are zeros: the last one stands for the segment's largest timestamp, \
                  so look-ups by time pass over it and retention takes it for old"

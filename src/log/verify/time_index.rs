@@ -138,6 +138,11 @@ impl<'a> TimeIndexCheck<'a> {
         found
     }
 
+    /// The largest timestamp that batches have claimed so far.
+    pub const fn largest(&self) -> Timestamp {
+        Timestamp(self.largest)
+    }
+
     /// The largest timestamp of the log, if its last entry, which stands for the whole segment, says a smaller one.
     /// Meaningful for a segment that is sealed.
     pub fn falls_short(&self) -> Option<(Timestamp, Timestamp)> {
