@@ -68,6 +68,17 @@ fn located(path: &Path, error: &serde_yaml::Error) -> ConfigError {
     ConfigError::File { path: path.to_owned(), line, column, message }
 }
 
+/// A visitor of whatever there is, for who reads a mapping.
+struct Seed<V>(V);
+
+impl<'de, V: Visitor<'de>> DeserializeSeed<'de> for Seed<V> {
+    type Value = V::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
+        deserializer.deserialize_any(self.0)
+    }
+}
+
 /// The whole file: a mapping of options and sections, or nothing.
 struct File<'a> {
     config: &'a mut Config,
@@ -82,12 +93,12 @@ impl<'de> Visitor<'de> for File<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut seen = Vec::new();
-        while let Some(entry) = map.next_key_seed(EntryName { seen: &seen })? {
+        while let Some(entry) = map.next_key_seed(Seed(EntryName { seen: &seen }))? {
             seen.push(entry.name());
             match entry {
                 Entry::Option(key) => map.next_value_seed(Setting { key, config: &mut *self.config })?,
                 Entry::Topics => {
-                    map.next_value_seed(topics::Section { options: &mut self.config.options })?;
+                    map.next_value_seed(Seed(topics::Section { options: &mut self.config.options }))?;
                 }
                 Entry::Formats => {
                     map.next_value::<IgnoredAny>()?;
@@ -136,14 +147,6 @@ impl Entry {
 /// A name at the top that has not been set yet. It is checked here, where the parser still knows its place.
 struct EntryName<'a> {
     seen: &'a [&'static str],
-}
-
-impl<'de> DeserializeSeed<'de> for EntryName<'_> {
-    type Value = Entry;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
 }
 
 impl Visitor<'_> for EntryName<'_> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::{AnyValue, FORMATS};
+use super::{AnyValue, FORMATS, Seed};
 use crate::config::value::Value;
 use crate::view::format::Formats;
 use crate::view::template::Template;
@@ -31,7 +31,7 @@ impl<'de> Visitor<'de> for File<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<serde_yaml::Value>()? {
             if key == FORMATS {
-                map.next_value_seed(Section { formats: &mut *self.formats })?;
+                map.next_value_seed(Seed(Section { formats: &mut *self.formats }))?;
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
@@ -53,14 +53,6 @@ struct Section<'a> {
     formats: &'a mut Formats,
 }
 
-impl<'de> DeserializeSeed<'de> for Section<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
 impl<'de> Visitor<'de> for Section<'_> {
     type Value = ();
 
@@ -69,7 +61,7 @@ impl<'de> Visitor<'de> for Section<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(name) = map.next_key_seed(Name { formats: &*self.formats })? {
+        while let Some(name) = map.next_key_seed(Seed(Name { formats: &*self.formats }))? {
             let template = map.next_value_seed(Text)?;
             self.formats.add(&name, template).map_err(de::Error::custom)?;
         }
@@ -88,14 +80,6 @@ impl<'de> Visitor<'de> for Section<'_> {
 /// A name that a template may have, checked where the parser still knows its place.
 struct Name<'a> {
     formats: &'a Formats,
-}
-
-impl<'de> DeserializeSeed<'de> for Name<'_> {
-    type Value = String;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
 }
 
 impl Visitor<'_> for Name<'_> {

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde::de::{self, MapAccess, Visitor};
 
-use super::{Entry, TopicSetting};
+use super::{Entry, Seed, TopicSetting};
 use crate::config::keys::{Key, TOPIC_KEYS};
 use crate::config::suggestion;
 use crate::fs::options::Options;
@@ -28,14 +28,6 @@ pub(super) struct Section<'a> {
     pub(super) options: &'a mut Options,
 }
 
-impl<'de> DeserializeSeed<'de> for Section<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
 impl<'de> Visitor<'de> for Section<'_> {
     type Value = ();
 
@@ -44,8 +36,8 @@ impl<'de> Visitor<'de> for Section<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(pattern) = map.next_key_seed(Pattern { rules: &self.options.topics })? {
-            let choices = map.next_value_seed(Choices { formats: &self.options.formats })?;
+        while let Some(pattern) = map.next_key_seed(Seed(Pattern { rules: &self.options.topics }))? {
+            let choices = map.next_value_seed(Seed(Choices { formats: &self.options.formats }))?;
             self.options.topics.push(TopicRule { pattern, choices });
         }
         Ok(())
@@ -63,14 +55,6 @@ impl<'de> Visitor<'de> for Section<'_> {
 /// A pattern that no rule has yet.
 struct Pattern<'a> {
     rules: &'a [TopicRule],
-}
-
-impl<'de> DeserializeSeed<'de> for Pattern<'_> {
-    type Value = TopicPattern;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
 }
 
 impl Visitor<'_> for Pattern<'_> {
@@ -94,14 +78,6 @@ struct Choices<'a> {
     formats: &'a Formats,
 }
 
-impl<'de> DeserializeSeed<'de> for Choices<'_> {
-    type Value = TopicChoices;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
 impl<'de> Visitor<'de> for Choices<'_> {
     type Value = TopicChoices;
 
@@ -111,7 +87,7 @@ impl<'de> Visitor<'de> for Choices<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TopicChoices, A::Error> {
         let (mut choices, mut seen) = (TopicChoices::default(), Vec::new());
-        while let Some(key) = map.next_key_seed(Name { seen: &seen })? {
+        while let Some(key) = map.next_key_seed(Seed(Name { seen: &seen }))? {
             seen.push(key.name);
             map.next_value_seed(TopicSetting { key, choices: &mut choices, formats: self.formats })?;
         }
@@ -130,14 +106,6 @@ impl<'de> Visitor<'de> for Choices<'_> {
 /// The name of an option that the rule has not set yet.
 struct Name<'a> {
     seen: &'a [&'static str],
-}
-
-impl<'de> DeserializeSeed<'de> for Name<'_> {
-    type Value = &'static Key<TopicChoices>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
 }
 
 impl Visitor<'_> for Name<'_> {
