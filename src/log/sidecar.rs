@@ -24,6 +24,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::log::files;
 
 const MAGIC: [u8; 8] = *b"topicfs\x01";
+/// What is known of smaller segments isn't saved: they are read at once anyway.
+pub const WORTH_SAVING: u64 = 1024 * 1024;
 const SAMPLE_LEN: u64 = 4096;
 const HEADER_LEN: usize = 64;
 
@@ -32,13 +34,7 @@ const HEADER_LEN: usize = 64;
 #[repr(C)]
 struct Header {
     magic: [u8; 8],
-    dev: U64,
-    ino: U64,
-    size: U64,
-    ctime_s: I64,
-    ctime_ns: I64,
-    head_crc: U32,
-    tail_crc: U32,
+    file: FileIdentity,
     payload_crc: U32,
     header_crc: U32,
 }
@@ -47,20 +43,8 @@ const _: () = assert!(size_of::<Header>() == HEADER_LEN);
 impl Header {
     /// The header of an entry for `file` with `payload`.
     fn of(file: &File, payload: &[u8]) -> io::Result<Self> {
-        let meta = file.metadata()?;
-        let size = meta.size();
-        let mut header = Self {
-            magic: MAGIC,
-            dev: meta.dev().into(),
-            ino: meta.ino().into(),
-            size: size.into(),
-            ctime_s: meta.ctime().into(),
-            ctime_ns: meta.ctime_nsec().into(),
-            head_crc: sample(file, 0)?.into(),
-            tail_crc: sample(file, size.saturating_sub(SAMPLE_LEN))?.into(),
-            payload_crc: crc32c::crc32c(payload).into(),
-            header_crc: 0.into(),
-        };
+        let (file, payload_crc) = (FileIdentity::of(file)?, crc32c::crc32c(payload).into());
+        let mut header = Self { magic: MAGIC, file, payload_crc, header_crc: 0.into() };
         header.header_crc = crc32c::crc32c(&header.as_bytes()[..HEADER_LEN - 4]).into();
         Ok(header)
     }
@@ -82,8 +66,17 @@ pub(super) struct FileIdentity {
 impl FileIdentity {
     /// The identity of `file` as it is now.
     pub(super) fn of(file: &File) -> io::Result<Self> {
-        let Header { dev, ino, size, ctime_s, ctime_ns, head_crc, tail_crc, .. } = Header::of(file, &[])?;
-        Ok(Self { dev, ino, size, ctime_s, ctime_ns, head_crc, tail_crc })
+        let meta = file.metadata()?;
+        let size = meta.size();
+        Ok(Self {
+            dev: meta.dev().into(),
+            ino: meta.ino().into(),
+            size: size.into(),
+            ctime_s: meta.ctime().into(),
+            ctime_ns: meta.ctime_nsec().into(),
+            head_crc: sample(file, 0)?.into(),
+            tail_crc: sample(file, size.saturating_sub(SAMPLE_LEN))?.into(),
+        })
     }
 
     /// Device and inode.

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use crate::log::LogError;
 use crate::log::scan::{Context, Scanner, Start};
 use crate::log::segment::Segment;
+use crate::log::sidecar::WORTH_SAVING;
 use crate::units::{Offset, Position};
 use crate::view::env::Env;
 use crate::view::format::Format;
@@ -17,8 +18,6 @@ use crate::view::frontier::Frontier;
 use crate::view::layout::{Block, Building, Layout};
 use crate::view::summary::Summary;
 
-/// What is known of smaller segments isn't saved: they are read at once anyway.
-pub(super) const WORTH_SAVING: u64 = 1024 * 1024;
 /// Source bytes measured before others that wait for the run get a turn.
 pub(super) const STEP_BYTES: u64 = 4 * 1024 * 1024;
 
@@ -58,7 +57,8 @@ struct Measured {
     after_damage: bool,
     /// Set when the scan reached what was then the end.
     ended: Option<Ended>,
-    saved_columns: usize,
+    /// How many formats were saved, if anything was.
+    saved_columns: Option<usize>,
     /// What is known of the batches in all blocks but one that may grow.
     summary: Summary,
     /// And of those in that one.
@@ -119,7 +119,7 @@ impl Run {
         if source_len != len {
             return;
         }
-        let saved_columns = layout.complete_columns();
+        let saved_columns = Some(layout.complete_columns());
         let position = layout.blocks.last().map_or(self.start.position, |block| Position(block.span().1));
         let expected = layout.blocks.last().map_or(self.start.expected, |block| block.last().next());
         let at = Some(Start::new(position, expected, self.segment.below()));
@@ -446,10 +446,11 @@ impl Run {
             });
             let spotless = !measured.layout.blocks.iter().any(Block::is_after_damage);
             let columns = measured.layout.complete_columns();
-            if len < WORTH_SAVING || !complete || !spotless || columns <= measured.saved_columns {
+            let is_news = measured.saved_columns.is_none_or(|saved| columns > saved);
+            if len < WORTH_SAVING || !complete || !spotless || !is_news {
                 return;
             }
-            measured.saved_columns = columns;
+            measured.saved_columns = Some(columns);
             let summaries = encode_summaries(&measured.summary, &measured.last, len);
             (measured.layout.encode(len, &env.renderer.fingerprints()), summaries)
         };

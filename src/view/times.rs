@@ -7,13 +7,13 @@ use lru::LruCache;
 
 use crate::log::LogError;
 use crate::log::segment::{Segment, SegmentUid};
+use crate::log::sidecar::WORTH_SAVING;
 use crate::log::time_hint;
 use crate::log::times::{Timed, Times};
 use crate::units::{Offset, Period, Timestamp};
 use crate::view::env::Env;
 use crate::view::layout::Block;
 use crate::view::partition_view::{CHEAP_BYTES, PartitionView};
-use crate::view::run::WORTH_SAVING;
 
 /// Segments whose times are kept; a segment of 1 GiB takes 50 KB.
 const KEPT_SEGMENTS: usize = 1024;

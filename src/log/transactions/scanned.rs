@@ -20,15 +20,13 @@ use crate::log::LogError;
 use crate::log::files;
 use crate::log::scan::{Start, Step, Tail};
 use crate::log::segment::Segment;
-use crate::log::sidecar::Sidecars;
+use crate::log::sidecar::{Sidecars, WORTH_SAVING};
 use crate::log::transactions::events::{TxnEvent, TxnEventKind, TxnEvents};
 use crate::units::{Offset, Position};
 
 /// The name of the cache's entries.
 const KIND: &str = "transactions";
 const VERSION: u32 = 1;
-/// Smaller segments are scanned at once anyway.
-const WORTH_SAVING: u64 = 1024 * 1024;
 /// The largest transaction index that is read.
 const MAX_INDEX_BYTES: u64 = 64 * 1024 * 1024;
 
