@@ -10,7 +10,7 @@ use crate::units::{LeaderEpoch, Offset};
 use crate::view::partition_view::{CHEAP_BYTES, PartitionView};
 
 /// A larger checkpoint is none: a broker keeps a line for each change of leader.
-const MAX_CHECKPOINT_BYTES: u64 = 16 * 1024 * 1024;
+const MAX_CHECKPOINT_BYTES: u64 = 1024 * 1024;
 
 impl PartitionView {
     /// Where `epoch` ended, or the last one before it, as a broker answers OffsetForLeaderEpoch; `None` for an epoch that is yet
@@ -45,11 +45,16 @@ impl PartitionView {
         Ok(self.epochs_of_batches()?.entries().to_vec())
     }
 
-    /// What `leader-epoch-checkpoint` says, if it says something: brokers empty that of a partition that they delete.
-    fn stored_epochs(&self) -> Option<Epochs> {
+    /// The entries of `leader-epoch-checkpoint`, if that is there and right.
+    pub(super) fn epoch_checkpoint(&self) -> Option<Vec<EpochEntry>> {
         let Origin::Directory(directory) = &self.partition.origin else { return None };
         let bytes = files::read_small(&directory.join(names::LEADER_EPOCHS), MAX_CHECKPOINT_BYTES).ok()?;
-        let epochs = Epochs::from_entries(&checkpoint::parse_epochs(&bytes).ok()?);
+        checkpoint::parse_epochs(&bytes).ok()
+    }
+
+    /// The same if it says something: brokers empty that of a partition that they delete.
+    fn stored_epochs(&self) -> Option<Epochs> {
+        let epochs = Epochs::from_entries(&self.epoch_checkpoint()?);
         epochs.latest().is_some().then_some(epochs)
     }
 

@@ -8,7 +8,7 @@
 //! is the memory for blocks that wait for their turn.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -163,8 +163,8 @@ impl Merged {
         while out.len() < goal {
             let mut rest = Vec::new();
             match self.next(&mut reader, |bytes| rest = give(bytes, &mut skip, goal, out)) {
-                Ok(true) => reader.left = rest,
-                Ok(false) => break,
+                Ok(Some(_)) => reader.left = rest,
+                Ok(None) => break,
                 // What comes before the damage is given first; the next read fails.
                 Err(ViewError::Damaged { .. }) if out.len() > begun => return Ok(()),
                 Err(error) => return Err(error),
@@ -180,28 +180,37 @@ impl Merged {
     /// Those of reading.
     pub fn last(&self, count: u64) -> Result<Arc<[Offset]>, ViewError> {
         let mut reader = self.reader_at(0);
-        let mut total: u64 = 0;
-        while self.next(&mut reader, |_| ())? {
-            total += 1;
-        }
-        let mut reader = self.reader_at(0);
-        for _ in 0..total.saturating_sub(count) {
-            self.next(&mut reader, |_| ())?;
-        }
-        Ok(reader.offsets())
-    }
-
-    /// Gives the next record to `put`; whether there was one.
-    fn next(&self, reader: &mut Reader, put: impl FnOnce(&[u8])) -> Result<bool, ViewError> {
-        while reader.heads.is_empty() {
-            if !self.begin_round(reader)? {
-                return Ok(false);
+        let mut last = VecDeque::new();
+        while let Some(given) = self.next(&mut reader, |_| ())? {
+            last.push_back(given);
+            if last.len() as u64 > count {
+                last.pop_front();
             }
         }
-        let Some(Reverse((_, number))) = reader.heads.peek().copied() else { return Ok(false) };
+        let mut offsets: Vec<Offset> = reader.cursors.iter().map(|cursor| cursor.next).collect();
+        for (number, offset) in last.into_iter().rev() {
+            if let Some(first) = offsets.get_mut(number) {
+                *first = offset;
+            }
+        }
+        Ok(offsets.into())
+    }
+
+    /// Gives the next record to `put`; the number of its partition and its offset, `None` where there is none.
+    fn next(
+        &self,
+        reader: &mut Reader,
+        put: impl FnOnce(&[u8]),
+    ) -> Result<Option<(usize, Offset)>, ViewError> {
+        while reader.heads.is_empty() {
+            if !self.begin_round(reader)? {
+                return Ok(None);
+            }
+        }
+        let Some(Reverse((_, number))) = reader.heads.peek().copied() else { return Ok(None) };
         self.load(reader, number)?;
-        let Some(cursor) = reader.cursors.get_mut(number) else { return Ok(false) };
-        let Some((timed, bytes)) = cursor.block.as_mut().and_then(Rendered::take) else { return Ok(false) };
+        let Some(cursor) = reader.cursors.get_mut(number) else { return Ok(None) };
+        let Some((timed, bytes)) = cursor.block.as_mut().and_then(Rendered::take) else { return Ok(None) };
         put(bytes);
         reader.at += bytes.len() as u64;
         cursor.next = timed.offset.next();
@@ -213,7 +222,7 @@ impl Merged {
         }
         self.push_head(reader, number)?;
         self.note(reader);
-        Ok(true)
+        Ok(Some((number, timed.offset)))
     }
 
     /// Begins the next round of a reader, or the one that it is in; whether there is one.

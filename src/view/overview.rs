@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use crate::log::glance::Glance;
 use crate::log::partition::Partition;
-use crate::units::Offset;
 use crate::view::info;
 use crate::view::partition_view::{PartitionView, Scope};
 use crate::view::record_json::iso;
@@ -45,8 +44,7 @@ impl PartitionRow {
         let glance = Glance::of(partition).ok();
         let start =
             |glance: &Glance| if scope.from_first_segment { glance.first_on_disk } else { glance.log_start };
-        let mark = scope.up_to_high_watermark.then(|| partition.high_watermark()).flatten();
-        let limit = mark.unwrap_or(Offset(i64::MAX));
+        let limit = scope.limit(partition);
         Self {
             partition: partition.name.partition,
             label: partition.label.clone(),

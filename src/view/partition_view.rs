@@ -37,6 +37,14 @@ pub struct Scope {
     pub fail_on_damage: bool,
 }
 
+impl Scope {
+    /// The offset at which reading a partition stops whatever the log holds.
+    pub fn limit(self, partition: &Partition) -> Offset {
+        let mark = self.up_to_high_watermark.then(|| partition.high_watermark()).flatten();
+        mark.unwrap_or(Offset(i64::MAX))
+    }
+}
+
 /// One partition as readers see it.
 #[derive(Debug)]
 pub struct PartitionView {
@@ -173,8 +181,7 @@ impl PartitionView {
 
     /// The offset at which reading stops whatever the log holds: the high watermark where that is asked for.
     pub fn limit(&self) -> Offset {
-        let mark = self.scope.up_to_high_watermark.then(|| self.partition.high_watermark()).flatten();
-        mark.unwrap_or(Offset(i64::MAX))
+        self.scope.limit(&self.partition)
     }
 
     /// The run of a whole segment, shared by all that read it.

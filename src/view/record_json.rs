@@ -192,7 +192,7 @@ fn sequence(header: &Header, record: &Record<'_>) -> Option<i32> {
 }
 
 /// The name of a timestamp type, as Kafka has it.
-const fn timestamp_type_name(kind: TimestampType) -> &'static str {
+pub const fn timestamp_type_name(kind: TimestampType) -> &'static str {
     match kind {
         TimestampType::NoTimestamp => "NoTimestampType",
         TimestampType::CreateTime => "CreateTime",

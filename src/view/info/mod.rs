@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
-use crate::format::checkpoint;
+use crate::format::checkpoint::EpochEntry;
 use crate::format::{names, partition_metadata};
 use crate::log::LogError;
 use crate::log::files;
@@ -26,8 +26,6 @@ use measured::Measured;
 const OPEN_BYTES: u64 = CHEAP_BYTES / 2;
 /// Producers that are listed.
 const MAX_PRODUCERS: usize = 100;
-/// The largest of the small files beside the segments.
-const MAX_SMALL_BYTES: u64 = 1024 * 1024;
 
 /// The summary.
 #[derive(Debug, Serialize)]
@@ -97,6 +95,12 @@ struct OpenTransaction {
 struct Epoch {
     epoch: i32,
     start_offset: i64,
+}
+
+impl Epoch {
+    const fn of(entry: &EpochEntry) -> Self {
+        Self { epoch: entry.epoch.0, start_offset: entry.start_offset.0 }
+    }
 }
 
 /// The batches of one codec.
@@ -184,7 +188,7 @@ fn log_info(view: &PartitionView, committed: bool, measured: &Measured) -> Resul
         first_timestamp: first.and_then(|(_, timestamp)| time(timestamp)),
         last_offset: last.map(|(offset, _)| offset),
         last_timestamp: last.and_then(|(_, timestamp)| time(timestamp)),
-        leader_epochs: leader_epochs(&partition.origin),
+        leader_epochs: view.epoch_checkpoint().map(|entries| entries.iter().map(Epoch::of).collect()),
         tail,
         problems: !view.problems.is_empty(),
     })
@@ -315,14 +319,4 @@ pub(super) fn topic_id(origin: &Origin) -> Option<String> {
     }
     let bytes = files::read_small(&directory.join(names::PARTITION_METADATA), 4096).ok()?;
     partition_metadata::parse(&bytes).ok().map(|id| id.to_string())
-}
-
-/// The entries of `leader-epoch-checkpoint`, if that is there and right.
-fn leader_epochs(origin: &Origin) -> Option<Vec<Epoch>> {
-    let Origin::Directory(directory) = origin else { return None };
-    let bytes = files::read_small(&directory.join(names::LEADER_EPOCHS), MAX_SMALL_BYTES).ok()?;
-    let entries = checkpoint::parse_epochs(&bytes).ok()?;
-    let epoch =
-        |entry: &checkpoint::EpochEntry| Epoch { epoch: entry.epoch.0, start_offset: entry.start_offset.0 };
-    Some(entries.iter().map(epoch).collect())
 }
