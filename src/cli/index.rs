@@ -29,7 +29,7 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
             scope.spawn(|| {
                 while let Some((path, node, bytes)) = partitions.get(next.fetch_add(1, Ordering::Relaxed)) {
                     bar.set_message(path.clone());
-                    let measured = measure(&fs, path, node).and_then(|()| match args.by_key {
+                    let measured = measure(&fs, node).and_then(|()| match args.by_key {
                         true => index_keys(&fs, node),
                         false => Ok(()),
                     });
@@ -69,19 +69,16 @@ fn partitions(fs: &Fs) -> Result<Vec<(String, Node, u64)>, FsError> {
     Ok(all)
 }
 
-/// Its logs in the formats that are listed, and its times.
 /// The logs of a partition in the formats that listings show, and its times.
-fn measure(fs: &Fs, path: &str, partition: &Node) -> Result<(), FsError> {
-    let topic = path.split('/').next().unwrap_or_default();
-    for format in &fs.of_topic(topic).formats_listed {
+fn measure(fs: &Fs, partition: &Node) -> Result<(), FsError> {
+    let Some(key) = partition.partition() else { return Ok(()) };
+    for format in &fs.of_topic(&key.topic).formats_listed {
         let name = names::listed_name("log", *format, fs.formats());
         fs.attributes(0, &fs.child(partition, name.as_ref())?, Effort::Background)?;
     }
     let offsets = fs.child(partition, "offsets".as_ref())?;
-    match fs
-        .child(&offsets, "max-timestamp".as_ref())
-        .and_then(|node| fs.attributes(0, &node, Effort::Background))
-    {
+    let largest = fs.child(&offsets, "max-timestamp".as_ref())?;
+    match fs.attributes(0, &largest, Effort::Background) {
         // There may be no record with a time.
         Ok(_) | Err(FsError::NotFound) => Ok(()),
         Err(error) => Err(error),

@@ -7,13 +7,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use crate::fs::attributes::record_time;
-use crate::fs::by_time::{part_named, parts_of};
+use crate::fs::by_time::{no_later, part_named, parts_of};
 use crate::fs::error::{BY_TIME, FsError};
 use crate::fs::key_names;
 use crate::fs::mounted::Fs;
 use crate::fs::names::{self, RecordForm};
-use crate::fs::node::{AllItem, AllKey, AllKind, AllRecords, Node, PartitionKey, Records, RecordsKind};
+use crate::fs::node::{AllItem, AllKey, AllKind, AllRecords, Node, PartitionKey};
 use crate::fs::time_names::{ByTime, Unit};
 use crate::units::{Offset, PartitionId, Period};
 use crate::view::filtered::Filtered;
@@ -241,13 +240,10 @@ impl Fs {
     pub(super) fn all_time(&self, key: &AllKey, records: &AllRecords) -> Result<SystemTime, FsError> {
         let mut latest = SystemTime::UNIX_EPOCH;
         for label in self.partitions_of(&key.topic) {
-            let (kind, format, start, end, generation) =
-                (RecordsKind::Log, records.format, Offset(0), None, 0);
-            let whole = Records { kind, format, start, end, generation };
-            latest = latest.max(self.records_time(&self.partition_key(key, &label), &whole)?);
+            latest = latest.max(self.written_below(&self.partition_key(key, &label), Offset(i64::MAX))?);
         }
-        Ok(match &records.kind {
-            AllKind::Period(period) if period.to != Period::ALL.to => latest.min(record_time(period.to)),
+        Ok(match records.kind {
+            AllKind::Period(period) => no_later(latest, period),
             _ => latest,
         })
     }

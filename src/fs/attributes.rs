@@ -30,6 +30,14 @@ pub struct Attributes {
     pub gid: u32,
 }
 
+impl Attributes {
+    /// Takes a size that is known, or isn't.
+    pub fn set_size(&mut self, size: Option<u64>) {
+        self.size = size.unwrap_or(0);
+        self.is_sized = size.is_some();
+    }
+}
+
 /// Owner, group and mode of something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {

@@ -12,7 +12,7 @@ use crate::fs::error::{BY_TIME, FsError};
 use crate::fs::listing::{MAX_NAMES, name_of_part, parts};
 use crate::fs::mounted::Fs;
 use crate::fs::names::{self, ByOffset, Place, RangeEnd, RecordForm};
-use crate::fs::node::{Item, Node, PartitionKey, Records, RecordsKind, Timed, Times};
+use crate::fs::node::{Item, Node, PartitionKey, Timed, Times};
 use crate::fs::options::Listing;
 use crate::fs::time_names::{ByTime, Clock, Unit};
 use crate::units::{Offset, Period, Timestamp};
@@ -143,20 +143,17 @@ impl Fs {
         parts_of(period, unit, clock, |time| Ok(view.next_time(key.committed, time)?))
     }
 
-    /// The time of a period's file: its end, or that of its last segment where that is earlier.
-    pub(super) fn timed_time(&self, key: &PartitionKey, timed: &Timed) -> Result<SystemTime, FsError> {
-        let Timed { format, start, end, generation, period } = *timed;
-        let records = Records { kind: RecordsKind::Range, format, start, end: Some(end), generation };
-        let written = self.records_time(key, &records)?;
-        Ok(if period.to == Period::ALL.to { written } else { written.min(record_time(period.to)) })
-    }
-
     /// The time now, in the time zone that a topic's names are in.
     pub(super) fn clock(&self, topic: &str, utc_offset: Option<i32>) -> Clock {
         let fixed = utc_offset.and_then(|seconds| UtcOffset::from_seconds(seconds).ok());
         let configured = || self.of_topic(topic).options.timezone.clone();
         Clock::now(fixed.map_or_else(configured, UtcOffset::to_time_zone))
     }
+}
+
+/// The time of a period's file: that of its last segment, or the period's end where that is earlier.
+pub(super) fn no_later(written: SystemTime, period: Period) -> SystemTime {
+    if period.to == Period::ALL.to { written } else { written.min(record_time(period.to)) }
 }
 
 /// The day or hour of a period that a name in its directory stands for.

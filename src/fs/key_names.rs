@@ -15,7 +15,7 @@
 //! its beginning as much as one likes, even nothing. No name begins with a dot, so that what shells and file managers look
 //! for everywhere (`.git`, `.hidden`) begins no build.
 
-use crate::fs::names::RecordForm;
+use crate::fs::names::{RecordForm, push_escaped, push_hex};
 use crate::log::keys::hash::{LONG_KEY, hash, of_long};
 use crate::view::format::Formats;
 
@@ -79,15 +79,9 @@ pub fn build(key: &[u8], formats: &Formats) -> String {
     let mut name = String::with_capacity(key.len());
     let mut fits = 0;
     for (index, byte) in key.iter().enumerate() {
-        let is_escaped = match byte {
-            b'.' => index == 0 || Some(index) == before_format,
-            b'%' | b'/' => true,
-            _ => !(b' '..=b'~').contains(byte),
-        };
-        if is_escaped {
-            name.push_str(&format!("%{byte:02X}"));
-        } else {
-            name.push(char::from(*byte));
+        match byte {
+            b'.' if index == 0 || Some(index) == before_format => push_hex(*byte, &mut name),
+            _ => push_escaped(*byte, &mut name),
         }
         if name.len() <= MAX_NAME - CUT.len() - HASH_DIGITS {
             fits = name.len();

@@ -12,6 +12,7 @@ use lru::LruCache;
 
 use crate::fs::all::AllTails;
 use crate::fs::attributes::{Attributes, Owner, source_time};
+use crate::fs::by_time::no_later;
 use crate::fs::content::RecordContent;
 use crate::fs::error::FsError;
 use crate::fs::handles::{Content, Handle, Handles};
@@ -28,6 +29,7 @@ use crate::log::files::{FileId, FilePool};
 use crate::log::partition::{Origin, Partition};
 use crate::log::sidecar::Sidecars;
 use crate::log::source::Source;
+use crate::units::Offset;
 use crate::view::dump::file::DumpFile;
 use crate::view::filtered::Filtered;
 use crate::view::format::{Format, Formats};
@@ -317,11 +319,9 @@ impl Fs {
         }
         match node {
             Node::Of(key, Item::Records(records)) => {
-                let size = self.selection(key, records)?.size(effort)?;
-                attributes.size = size.unwrap_or(0);
-                attributes.is_sized = size.is_some();
+                attributes.set_size(self.selection(key, records)?.size(effort)?);
                 attributes.is_final = attributes.is_sized && records.end.is_some();
-                attributes.mtime = self.records_time(key, records)?;
+                attributes.mtime = self.written_below(key, records.end.unwrap_or(Offset(i64::MAX)))?;
             }
             Node::Of(_, Item::Record(..)) => {
                 let content = self.record_content(node)?;
@@ -339,16 +339,12 @@ impl Fs {
                 attributes.mtime = meta.modified().unwrap_or(self.started);
             }
             Node::Of(key, Item::Timed(timed)) => {
-                let size = self.filtered(key, node)?.size(effort)?;
-                attributes.size = size.unwrap_or(0);
-                attributes.is_sized = size.is_some();
+                attributes.set_size(self.filtered(key, node)?.size(effort)?);
                 attributes.is_final = attributes.is_sized;
-                attributes.mtime = self.timed_time(key, timed)?;
+                attributes.mtime = no_later(self.written_below(key, timed.end)?, timed.period);
             }
             Node::OfAll(key, AllItem::Records(records)) => {
-                let size = self.merged(key, records)?.size(effort)?;
-                attributes.size = size.unwrap_or(0);
-                attributes.is_sized = size.is_some();
+                attributes.set_size(self.merged(key, records)?.size(effort)?);
                 attributes.is_final = attributes.is_sized && records.ends.is_some();
                 attributes.mtime = self.all_time(key, records)?;
             }
@@ -358,24 +354,18 @@ impl Fs {
             Node::ControlFile(ControlFile::Manifest(_)) => attributes.is_sized = false,
             Node::Topics | Node::TopicInfo(..) => {
                 let made = self.overview_within(node, effort)?;
-                attributes.size = made.as_ref().map_or(0, |made| made.len() as u64);
-                attributes.is_sized = made.is_some();
+                attributes.set_size(made.map(|made| made.len() as u64));
             }
             Node::Of(key, Item::Suspects) => {
                 let found = self.view(key)?.suspects(effort)?;
-                attributes.size = found.as_ref().map_or(0, |found| found.size());
-                attributes.is_sized = found.is_some();
+                attributes.set_size(found.map(|found| found.size()));
             }
             Node::Of(key, Item::KeyRecords(records)) => {
-                let size = self.key_history(key, records)?.size(effort)?;
-                attributes.size = size.unwrap_or(0);
-                attributes.is_sized = size.is_some();
+                attributes.set_size(self.key_history(key, records)?.size(effort)?);
                 attributes.is_final = attributes.is_sized;
             }
             Node::Of(key, Item::Dump(dump)) => {
-                let size = self.dump(key, dump)?.size(effort)?;
-                attributes.size = size.unwrap_or(0);
-                attributes.is_sized = size.is_some();
+                attributes.set_size(self.dump(key, dump)?.size(effort)?);
                 attributes.mtime = source_time(&self.source_path(key, &dump.name)?);
             }
             _ if !attributes.is_dir => attributes.size = self.small_file(node)?.len() as u64,
@@ -384,10 +374,9 @@ impl Fs {
         Ok(attributes)
     }
 
-    /// When the last of a file's records was written: the time of its last segment.
-    pub(super) fn records_time(&self, key: &PartitionKey, records: &Records) -> Result<SystemTime, FsError> {
+    /// When the last record below `end` was written: the time of its segment.
+    pub(super) fn written_below(&self, key: &PartitionKey, end: Offset) -> Result<SystemTime, FsError> {
         let segments = self.view(key)?.partition.segments()?;
-        let end = records.end.unwrap_or(crate::units::Offset(i64::MAX));
         let last = segments.iter().rev().find(|segment| segment.lower < end);
         Ok(last.map_or(self.started, |segment| source_time(&segment.path)))
     }
@@ -516,12 +505,11 @@ impl Fs {
 
     /// Who may read all of some partitions: nobody who may not read each.
     fn owner_of_all(&self, key: &AllKey) -> Owner {
-        let tail = Item::Problems;
-        let owners = self.partitions_of(&key.topic).into_iter().map(|partition| {
-            let directory = self.owner_of(&Node::Partition(self.partition_key(key, &partition)));
-            let file = self.owner_of(&Node::Of(self.partition_key(key, &partition), tail.clone()));
-            Owner { file_mode: file.file_mode, ..directory }
-        });
+        // Any file that is made from a partition's segments stands for all of them.
+        let owners = self
+            .partitions_of(&key.topic)
+            .into_iter()
+            .map(|partition| self.owner_of(&Node::Of(self.partition_key(key, &partition), Item::Problems)));
         owners.reduce(|a, b| a.both(b, self.owner)).unwrap_or(self.owner)
     }
 

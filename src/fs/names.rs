@@ -137,6 +137,20 @@ fn digits(text: &str) -> Option<u64> {
     if plain { text.parse().ok() } else { None }
 }
 
+/// Appends a byte as names have it that are made from data: all but printable ASCII, and `%` and `/`, is two hex digits.
+pub fn push_escaped(byte: u8, name: &mut String) {
+    match byte {
+        b'%' | b'/' => push_hex(byte, name),
+        b' '..=b'~' => name.push(char::from(byte)),
+        _ => push_hex(byte, name),
+    }
+}
+
+/// Appends a byte as two hex digits, whatever it is.
+pub fn push_hex(byte: u8, name: &mut String) {
+    name.push_str(&format!("%{byte:02X}"));
+}
+
 /// An offset as names and listings have it: 20 digits, so that globs are in order.
 pub fn padded(offset: Offset) -> String {
     format!("{:020}", offset.0)

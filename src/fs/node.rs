@@ -12,7 +12,7 @@ use crate::fs::names::RecordForm;
 use crate::fs::overview::OverviewForm;
 use crate::fs::time_names::Unit;
 use crate::log::files::FileId;
-use crate::units::{LeaderEpoch, Offset, Period, Timestamp};
+use crate::units::{LeaderEpoch, Offset, Period};
 use crate::view::dump::entry::Level;
 use crate::view::format::Format;
 use crate::view::manifest::Form;
@@ -266,9 +266,7 @@ pub enum Number {
     MaxTimestamp,
     /// `epoch-7`.
     Epoch(LeaderEpoch),
-    /// The first offset at or after a time.
-    At(Timestamp),
-    /// What `12345~7` and the like were when the name was looked up.
+    /// What a time, `12345~7` and the like stood for when the name was looked up.
     Exactly(Offset),
 }
 

@@ -41,32 +41,30 @@ impl Fs {
 
     /// A time, or a place counted in records.
     fn other_number(&self, key: &PartitionKey, name: &str) -> Result<Number, FsError> {
-        if let Some(time) = instant(name, &self.clock(&key.topic, None)) {
-            return Ok(Number::At(time));
-        }
-        match Place::parse(name) {
+        let view = self.view(key)?;
+        let found = match (instant(name, &self.clock(&key.topic, None)), Place::parse(name)) {
+            (Some(time), _) => view.first_at(key.committed, time)?,
             // A number alone is seconds or milliseconds, and this one has too many digits for either, or too few.
-            None | Some(Place::At(_)) => Err(FsError::bad_name(name, OFFSETS)),
-            Some(place) => {
-                let found = offset_of(key, &*self.view(key)?, place)?;
-                found.map(Number::Exactly).ok_or(FsError::NotFound)
-            }
-        }
+            (None, None | Some(Place::At(_))) => return Err(FsError::bad_name(name, OFFSETS)),
+            (None, Some(place)) => offset_of(key, &view, place)?,
+        };
+        found.map(Number::Exactly).ok_or(FsError::NotFound)
     }
 
     /// The names in `offsets` that need not be asked for.
     pub(super) fn offsets_names(&self, key: &PartitionKey) -> Result<Vec<(OsString, Node)>, FsError> {
         let mut names = vec![("README.txt".into(), Node::Of(key.clone(), Item::OffsetsReadme))];
-        let mut numbers: Vec<(String, Number)> =
-            NAMED.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect();
-        for entry in self.view(key)?.known_epochs()? {
-            numbers.push((format!("epoch-{}", entry.epoch.0), Number::Epoch(entry.epoch)));
-        }
-        for (name, number) in numbers {
-            let cheap = self.is_cheap(key, number, Effort::Bytes(CHEAP_BYTES))?;
-            if !cheap || self.number(key, number)?.is_some() {
-                names.push((name.into(), Node::Of(key.clone(), Item::Number(number))));
+        let mut add =
+            |name: OsString, number| names.push((name, Node::Of(key.clone(), Item::Number(number))));
+        for (name, number) in NAMED {
+            let is_cheap = self.is_cheap(key, number, Effort::Bytes(CHEAP_BYTES))?;
+            if !is_cheap || self.number(key, number)?.is_some() {
+                add(name.into(), number);
             }
+        }
+        // Of an epoch that is known, the end is.
+        for entry in self.view(key)?.known_epochs()? {
+            add(format!("epoch-{}", entry.epoch.0).into(), Number::Epoch(entry.epoch));
         }
         Ok(names)
     }
@@ -116,7 +114,6 @@ impl Fs {
             Number::LastStable => Some(view.end(true)?),
             Number::MaxTimestamp => view.first_largest(key.committed)?,
             Number::Epoch(epoch) => view.end_of_epoch(epoch)?,
-            Number::At(time) => view.first_at(key.committed, time)?,
             Number::Exactly(offset) => Some(offset),
         })
     }

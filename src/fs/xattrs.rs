@@ -15,14 +15,15 @@
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 
 use crate::format::record::{Record, TimestampType};
 use crate::fs::error::FsError;
 use crate::fs::mounted::Fs;
+use crate::fs::names::push_escaped;
 use crate::fs::node::{Item, Node};
 use crate::view::partition_view::RecordPlace;
+use crate::view::record_json::timestamp_type_name;
 
 /// Before every name.
 const PREFIX: &str = "user.kafka.";
@@ -42,10 +43,11 @@ impl Xattrs {
         let decimal = |number: i64| Some(number.to_string().into_bytes());
         let word = |word: &str| Some(word.as_bytes().to_vec());
         let timestamp = (!record.timestamp.is_none()).then_some(record.timestamp.0);
+        let kind = Some(header.timestamp_type).filter(|kind| *kind != TimestampType::NoTimestamp);
         let fixed = [
             ("offset", decimal(record.offset.0)),
             ("timestamp", timestamp.and_then(decimal)),
-            ("timestamp_type", type_name(header.timestamp_type).and_then(word)),
+            ("timestamp_type", kind.and_then(|kind| word(timestamp_type_name(kind)))),
             ("key", record.key.map(cut)),
             ("leader_epoch", header.leader_epoch.and_then(|epoch| decimal(epoch.0.into()))),
             ("producer_id", header.producer_id.and_then(|id| decimal(id.0))),
@@ -133,23 +135,10 @@ fn cut(bytes: &[u8]) -> Vec<u8> {
     bytes.get(..MAX_BYTES).unwrap_or(bytes).to_vec()
 }
 
-const fn type_name(kind: TimestampType) -> Option<&'static str> {
-    match kind {
-        TimestampType::NoTimestamp => None,
-        TimestampType::CreateTime => Some("CreateTime"),
-        TimestampType::LogAppendTime => Some("LogAppendTime"),
-    }
-}
-
 /// A header's name in a name of ours.
 fn encoded(name: &[u8]) -> String {
     let mut out = String::with_capacity(name.len());
-    for byte in name {
-        let _ = match byte {
-            b' '..=b'~' if !matches!(byte, b'%' | b'/') => out.write_char(char::from(*byte)),
-            _ => write!(out, "%{byte:02X}"),
-        };
-    }
+    name.iter().for_each(|byte| push_escaped(*byte, &mut out));
     out
 }
 
