@@ -83,15 +83,7 @@ fn check_file(fs: &Fs, stem: &str, expected: &[(usize, ShownRecord)]) {
 
 fn check_seeks(fs: &Fs, path: &str, numbers: &mut Numbers) {
     let whole = shown::read(fs, path);
-    let content = fs.content(0, &fs.resolve(path).unwrap()).unwrap();
-    for _ in 0..12 {
-        let at = numbers.below(whole.len() + 9);
-        let len = [1, 10, 4096, 131_072, whole.len()][numbers.below(5)];
-        let mut read = Vec::new();
-        fs.read_content(&content, at as u64, len, &mut read).unwrap();
-        let expected = &whole[at.min(whole.len())..at.saturating_add(len).min(whole.len())];
-        assert!(read == expected, "{path} at {at}, {len}: {} of {}", read.len(), expected.len());
-    }
+    shown::check_slices(fs, path, &whole, numbers, 12);
 }
 
 /// The latest record of a key is the one with the largest time of each partition's last; its history is merged.

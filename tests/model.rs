@@ -187,8 +187,7 @@ impl<'a> Checked<'a> {
         ];
         for (name, from, to) in ranges {
             self.check_formats(fs, &format!("by-offset/{name}"), from, to);
-            let mut names = Vec::new();
-            list_records(fs, &format!("{}/by-offset/{name}", self.path), &mut names);
+            let names = shown::listed_offsets(fs, &format!("{}/by-offset/{name}", self.path));
             let offsets: Vec<i64> = self.between(from, to).iter().map(|record| record.offset).collect();
             assert_eq!(names, offsets, "{name}");
         }
@@ -214,28 +213,8 @@ impl<'a> Checked<'a> {
                 if is_measured {
                     fs.attributes(0, &node, Effort::All).unwrap();
                 }
-                let content = fs.content(0, &node).unwrap();
-                for _ in 0..8 {
-                    let at = numbers.below(whole.len() + 9);
-                    let len = [1, 10, 4096, 131_072, whole.len()][numbers.below(5)];
-                    let mut read = Vec::new();
-                    fs.read_content(&content, at as u64, len, &mut read).unwrap();
-                    let expected = &whole[at.min(whole.len())..at.saturating_add(len).min(whole.len())];
-                    assert!(read == expected, "{path} at {at}, {len}: {} of {}", read.len(), expected.len());
-                }
+                shown::check_slices(&fs, &path, &whole, numbers, 8);
             }
-        }
-    }
-}
-
-/// The offsets that a range's directory lists, those of its parts where it is long.
-fn list_records(fs: &Fs, path: &str, offsets: &mut Vec<i64>) {
-    for name in shown::names(fs, path) {
-        if name.contains("..") {
-            list_records(fs, &format!("{path}/{name}"), offsets);
-        } else {
-            assert_eq!(name.len(), 20);
-            offsets.push(name.parse().unwrap());
         }
     }
 }

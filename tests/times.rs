@@ -216,8 +216,7 @@ impl<'a> Checked<'a> {
         }
         // Directories of days and longer list parts of it, and a file for each hour.
         if name.contains('T') || name.contains("..") {
-            let mut offsets = Vec::new();
-            list_records(fs, &path, &mut offsets);
+            let offsets = shown::listed_offsets(fs, &path);
             let expected: Vec<i64> = records.iter().map(|record| record.offset).collect();
             assert_eq!(offsets, expected, "{path}");
         }
@@ -329,28 +328,8 @@ impl<'a> Checked<'a> {
                     fs.attributes(0, &fs.resolve(&format!("{}/{name}", self.path)).unwrap(), Effort::All)
                         .unwrap();
                 }
-                let content = fs.content(0, &fs.resolve(&path).unwrap()).unwrap();
-                for _ in 0..6 {
-                    let at = numbers.below(whole.len() + 9);
-                    let len = [1, 10, 4096, 131_072, whole.len()][numbers.below(5)];
-                    let mut read = Vec::new();
-                    fs.read_content(&content, at as u64, len, &mut read).unwrap();
-                    let expected = &whole[at.min(whole.len())..at.saturating_add(len).min(whole.len())];
-                    assert!(read == expected, "{path} at {at}, {len}: {} of {}", read.len(), expected.len());
-                }
+                shown::check_slices(&fs, &path, &whole, numbers, 6);
             }
-        }
-    }
-}
-
-/// The offsets that a directory of records lists, those of its parts where there are many.
-fn list_records(fs: &Fs, path: &str, offsets: &mut Vec<i64>) {
-    for name in shown::names(fs, path) {
-        if name.contains("..") {
-            list_records(fs, &format!("{path}/{name}"), offsets);
-        } else {
-            fs.resolve(&format!("{path}/{name}")).unwrap();
-            offsets.push(name.parse().unwrap());
         }
     }
 }
@@ -540,8 +519,7 @@ fn a_period_with_more_than_ten_thousand_records_lists_parts() {
     let fs = shown::open(directory.spec(), Options::default());
     let parts = shown::names(&fs, "t/0/by-time/2023-11-14T22");
     assert_eq!(parts.len(), 3, "{parts:?}");
-    let mut offsets = Vec::new();
-    list_records(&fs, "t/0/by-time/2023-11-14T22", &mut offsets);
+    let offsets = shown::listed_offsets(&fs, "t/0/by-time/2023-11-14T22");
     assert_eq!(offsets, (0..25_000).collect::<Vec<_>>());
     let part = format!("t/0/by-time/2023-11-14T22/{}.txt", parts[2]);
     assert_eq!(shown::read(&fs, &part).iter().filter(|byte| **byte == b'\n').count(), 5000);

@@ -8,6 +8,7 @@ use topicfs::fs::options::Options;
 pub use topicfs::fs::walk::ReadError;
 
 use super::fixtures::ExpectedRecord;
+use super::model::Numbers;
 
 /// A record as a line of `.jsonl` has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +79,35 @@ pub fn try_read(fs: &Fs, path: &str) -> Result<Vec<u8>, ReadError> {
         Ok(())
     })?;
     Ok(out)
+}
+
+/// Reads anywhere of a file whose content is `whole` are slices of it.
+pub fn check_slices(fs: &Fs, path: &str, whole: &[u8], numbers: &mut Numbers, rounds: usize) {
+    let content = fs.content(0, &fs.resolve(path).expect("a path")).expect("a content");
+    for _ in 0..rounds {
+        let at = numbers.below(whole.len() + 9);
+        let len = [1, 10, 4096, 131_072, whole.len()][numbers.below(5)];
+        let mut read = Vec::new();
+        fs.read_content(&content, at as u64, len, &mut read).expect("it can be read");
+        let expected = &whole[at.min(whole.len())..at.saturating_add(len).min(whole.len())];
+        assert!(read == expected, "{path} at {at}, {len}: {} of {}", read.len(), expected.len());
+    }
+}
+
+/// The offsets that a directory of records lists, those of its parts where there are many.
+pub fn listed_offsets(fs: &Fs, path: &str) -> Vec<i64> {
+    let mut offsets = Vec::new();
+    for name in names(fs, path) {
+        let child = format!("{path}/{name}");
+        if name.contains("..") {
+            offsets.extend(listed_offsets(fs, &child));
+        } else {
+            assert_eq!(name.len(), 20, "{child}");
+            fs.resolve(&child).unwrap_or_else(|error| panic!("{child}: {error}"));
+            offsets.push(name.parse().expect("an offset"));
+        }
+    }
+    offsets
 }
 
 /// The names in a directory.
