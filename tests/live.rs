@@ -7,11 +7,10 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
 
 use common::growing::Growing;
 use common::mounted::{self, Mounted, has, wait_until};
+use common::reader::Reader;
 use common::shown;
 use topicfs::fs::options::Options;
 
@@ -298,48 +297,13 @@ fn a_rewritten_segment_is_another_file() {
     assert!(mounted::read(&path) == afresh(&growing, "t/0/log.jsonl"));
 }
 
-/// A `tail -f` and what it has printed.
-struct Follower {
-    child: Child,
-    printed: Arc<Mutex<Vec<u8>>>,
-}
-
-impl Follower {
-    fn start(words: &[&str], file: &Path) -> Self {
-        let mut command = Command::new(words[0]);
-        let command = command.args(&words[1..]).arg(file).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("tail can be started");
-        let mut from = child.stdout.take().expect("a pipe");
-        let printed = Arc::new(Mutex::new(Vec::new()));
-        let to = printed.clone();
-        std::thread::spawn(move || {
-            let mut piece = [0; 4096];
-            while let Ok(count @ 1..) = from.read(&mut piece) {
-                to.lock().expect("no panic").extend_from_slice(&piece[..count]);
-            }
-        });
-        Self { child, printed }
-    }
-
-    fn has_printed(&self, bytes: &[u8]) -> bool {
-        *self.printed.lock().expect("no panic") == bytes
-    }
-}
-
-impl Drop for Follower {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// `tail -f` prints all of a file and what comes; GNU's and busybox's.
 fn assert_followed(name: &str) {
     let Some((mut growing, mounted)) = mounted(&[3], "tail_records=5") else { return };
     let file = mounted.path(&format!("t/0/{name}"));
     let tails = [&["tail", "-s", "0.1", "-n", "+1", "-f"][..], &["busybox", "tail", "-n", "+1", "-f"]];
     let tails = tails.into_iter().filter(|words| has(words[0]));
-    let followers: Vec<_> = tails.map(|words| Follower::start(words, &file)).collect();
+    let followers: Vec<_> = tails.map(|words| Reader::start(words, &file)).collect();
     let first = mounted::read(&file);
     wait_until("the first", || followers.iter().all(|follower| follower.has_printed(&first)));
     let number = inode(&file);

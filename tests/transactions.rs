@@ -20,6 +20,8 @@ use kafka_protocol::records::Compression;
 use topicfs::fs::Fs;
 use topicfs::fs::options::Options;
 use topicfs::log::sidecar::Sidecars;
+use topicfs::log::source::Source;
+use topicfs::log::verify::Plan as VerifyPlan;
 
 fn offsets(fs: &Fs, path: &str) -> Vec<i64> {
     shown::records(&shown::read(fs, path)).iter().map(|record| record.offset).collect()
@@ -203,6 +205,25 @@ fn a_commit_marker_in_damage_does_not_hide_what_it_committed() {
     assert_eq!(offsets(&fs, committed), [0, 1, 6]);
     let (_kept, fs) = damaged(&entries, &[1], None);
     assert_eq!(offsets(&fs, committed), [6], "nothing tells where the aborted transaction began");
+}
+
+/// Broker (`ProducerAppendInfo.append`) and consumer (`containsAbortMarker`) ask no more of a marker than that it is a control batch.
+#[test]
+fn a_marker_ends_its_transaction_also_without_the_transactional_flag() {
+    let plain_marker = |offset, producer, commits| {
+        let mut entry = marker(offset, producer, commits);
+        entry.bytes[22] &= !0x10;
+        batches::seal(&mut entry.bytes);
+        entry
+    };
+    let entries =
+        [data(0, 1, 7), plain_marker(2, 7, true), data(3, 4, 7), plain_marker(5, 7, false), data(6, 6, -1)];
+    let (directory, fs) = damaged(&entries, &[], Some(&[(7, 3, 5)]));
+    assert_eq!(offsets(&fs, "t/0@committed/log.jsonl"), [0, 1, 6]);
+    let source = Source::open(directory.spec(), Options::default().of_source()).unwrap();
+    let mut problems = Vec::new();
+    VerifyPlan::new(&source).run(1, &|_| (), &mut |report| problems.extend(report.problems));
+    assert!(problems.is_empty(), "{problems:?}");
 }
 
 #[test]

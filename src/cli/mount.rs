@@ -11,7 +11,9 @@ use super::args::{HelperArgs, MountArgs, UmountArgs};
 use super::logging::{self, Level, Syslog, To, open_file};
 use crate::config::{Caller, Config};
 use crate::fs::Fs;
-use crate::fuse::Adapter;
+use crate::fs::follow::is_follow;
+use crate::fuse::{Adapter, touch};
+use crate::mount::MountError;
 use crate::mount::background::{self, Process, Reporter};
 use crate::mount::checks::{self, Wishes};
 use crate::mount::ready;
@@ -66,7 +68,7 @@ pub fn help_mount(args: &HelperArgs) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// When it stays mounted.
 pub fn unmount(args: &UmountArgs) -> anyhow::Result<ExitCode> {
-    unmount::unmount(&args.mountpoint, if args.lazy { How::Detach } else { How::IfUnused })?;
+    unmount::unmount(&args.mountpoint, if args.lazy { How::Detach } else { How::IfUnused }, is_follow)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -173,10 +175,23 @@ fn start(job: Job, reporter: &Reporter) -> anyhow::Result<Mounted> {
     };
     checks::apart(&mountpoint, &fs.source().directories())?;
     let plan = Plan { path: mountpoint, source_name: source, allow_other: config.mount.allow_other };
-    let mounted = signals.around(|| session::mount(Adapter::new(fs), &plan))?;
+    let mounted = signals.around(|| mount(fs, &plan))?;
     tracing::info!("{} is mounted on {}", plan.source_name, plan.path.display());
     if !logs {
         eprintln!("topicfs: no syslog here, so messages of the mount are lost; --log-file keeps them");
+    }
+    Ok(mounted)
+}
+
+/// Mounts a file system; whoever watches its growing files is told of growth where that can be had.
+///
+/// # Errors
+/// Those of mounting.
+pub(super) fn mount(fs: Arc<Fs>, plan: &Plan) -> Result<Mounted, MountError> {
+    let ending = fs.clone();
+    let mut mounted = session::mount(Adapter::new(fs.clone()), plan, move || ending.end_follows())?;
+    if let Some(root) = mounted.take_writable() {
+        touch::begin(fs, root);
     }
     Ok(mounted)
 }

@@ -7,12 +7,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use crate::fs::by_time::{no_later, part_named, parts_of};
+use crate::fs::by_time::{no_later, part_named, parts_of, since};
 use crate::fs::error::{BY_TIME, FsError};
 use crate::fs::key_names;
 use crate::fs::mounted::Fs;
 use crate::fs::names::{self, RecordForm};
-use crate::fs::node::{AllItem, AllKey, AllKind, AllRecords, Node, PartitionKey};
+use crate::fs::node::{AllItem, AllKey, AllKind, AllRecords, Follow, Node, PartitionKey, Since};
 use crate::fs::time_names::{ByTime, Unit};
 use crate::units::{Offset, PartitionId, Period};
 use crate::view::filtered::Filtered;
@@ -42,7 +42,7 @@ impl Fs {
         PartitionKey { topic: key.topic.clone(), label: label.clone(), committed: key.committed }
     }
 
-    fn views(&self, key: &AllKey) -> Result<Vec<Arc<PartitionView>>, FsError> {
+    pub(super) fn views(&self, key: &AllKey) -> Result<Vec<Arc<PartitionView>>, FsError> {
         let labels = self.partitions_of(&key.topic);
         if labels.is_empty() {
             return Err(FsError::NotFound);
@@ -56,6 +56,9 @@ impl Fs {
             "by-time" => return Ok(Node::OfAll(key.clone(), AllItem::ByTime)),
             "by-key" => return Ok(Node::OfAll(key.clone(), AllItem::ByKey)),
             _ => {}
+        }
+        if let Some(format) = self.follow_format(name) {
+            return self.all_follow(key, Follow { format, since: Since::Now });
         }
         let stems = [("log", AllKind::Log), ("tail", AllKind::Tail)];
         let found = stems
@@ -77,6 +80,13 @@ impl Fs {
         match records.format.is_of_batches() {
             true => Err(FsError::NotFound),
             false => Ok(Node::OfAll(key.clone(), AllItem::Records(records))),
+        }
+    }
+
+    fn all_follow(&self, key: &AllKey, follow: Follow) -> Result<Node, FsError> {
+        match follow.format.is_of_batches() {
+            true => Err(FsError::NotFound),
+            false => Ok(Node::OfAll(key.clone(), AllItem::Follow(follow))),
         }
     }
 
@@ -159,6 +169,11 @@ impl Fs {
         (period, unit, utc_offset): Times,
         name: &str,
     ) -> Result<Node, FsError> {
+        if let Some(since) = since(period)
+            && let Some(format) = self.follow_format(name)
+        {
+            return self.all_follow(key, Follow { format, since });
+        }
         let clock = self.clock(&key.topic, utc_offset);
         let named = part_named(name, period, unit, (&clock, self.formats()))?;
         self.all_named_time(key, ByTime { utc_offset: named.utc_offset.or(utc_offset), ..named })

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::fs::caching::Lasting;
 use crate::units::Timestamp;
 
 /// What `stat` says of a node.
@@ -18,8 +19,8 @@ pub struct Attributes {
     pub size: u64,
     /// Whether it is.
     pub is_sized: bool,
-    /// Whether the size is known and can't change, so that it may be cached.
-    pub is_final: bool,
+    /// How long this stays true.
+    pub lasting: Lasting,
     /// The time of the last change.
     pub mtime: SystemTime,
     /// Permission bits.
@@ -35,6 +36,11 @@ impl Attributes {
     pub fn set_size(&mut self, size: Option<u64>) {
         self.size = size.unwrap_or(0);
         self.is_sized = size.is_some();
+    }
+
+    /// Says that it can't change, once the size is known.
+    pub fn set_final(&mut self) {
+        self.lasting = if self.is_sized { Lasting::Final } else { Lasting::Changing };
     }
 }
 

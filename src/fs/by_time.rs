@@ -12,7 +12,7 @@ use crate::fs::error::{BY_TIME, FsError};
 use crate::fs::listing::{MAX_NAMES, name_of_part, parts};
 use crate::fs::mounted::Fs;
 use crate::fs::names::{self, ByOffset, Place, RangeEnd, RecordForm};
-use crate::fs::node::{Item, Node, PartitionKey, Timed, Times};
+use crate::fs::node::{Follow, Item, Node, PartitionKey, Since, Timed, Times};
 use crate::fs::options::Listing;
 use crate::fs::time_names::{ByTime, Clock, Unit};
 use crate::units::{Offset, Period, Timestamp};
@@ -33,6 +33,11 @@ impl Fs {
 
     /// A name in the directory of a period: a part of it, or one of its records.
     pub(super) fn times_child(&self, key: &PartitionKey, times: &Times, name: &str) -> Result<Node, FsError> {
+        if let Some(since) = since(times.period)
+            && let Some(format) = self.follow_format(name)
+        {
+            return Ok(Node::Of(key.clone(), Item::Follow(Follow { format, since })));
+        }
         if times.unit == Unit::Records {
             return self.record_in(key, times, name);
         }
@@ -149,6 +154,11 @@ impl Fs {
         let configured = || self.of_topic(topic).options.timezone.clone();
         Clock::now(fixed.map_or_else(configured, UtcOffset::to_time_zone))
     }
+}
+
+/// Where following a period's records begins; nowhere if the period ends.
+pub(super) fn since(period: Period) -> Option<Since> {
+    (period.to == Period::ALL.to).then_some(Since::Time(period.from))
 }
 
 /// The time of a period's file: that of its last segment, or the period's end where that is earlier.

@@ -92,6 +92,10 @@ impl Fs {
             Node::Of(key, Item::Dump(dump)) => Content::Dump(self.dump(key, dump)?),
             Node::Of(key, Item::Timed(_)) => Content::Filtered(self.filtered(key, node)?),
             Node::OfAll(key, AllItem::Records(records)) => Content::Merged(self.merged(key, records)?),
+            Node::Of(key, Item::Follow(follow)) => Content::Follow(Arc::new(self.follow(key, *follow)?)),
+            Node::OfAll(key, AllItem::Follow(follow)) => {
+                Content::Follow(Arc::new(self.follow_topic(key, *follow)?))
+            }
             Node::Of(key, Item::Suspects) => Content::Suspects(self.view(key)?),
             Node::Of(key, Item::KeyRecords(records)) => Content::KeyHistory(self.key_history(key, records)?),
             Node::Of(_, Item::Record(..)) => Content::Bytes(self.record_content(node)?.bytes.clone()),
@@ -136,6 +140,7 @@ impl Fs {
             Content::Selection(selection, _) => selection.read(at, len, out)?,
             Content::Filtered(filtered) => filtered.read(at, len, out)?,
             Content::Merged(merged) => merged.read(at, len, out)?,
+            Content::Follow(file) => out.append(&mut self.wait_for(file, len)?),
             Content::Dump(dump) => dump.read(at, len, out)?,
             Content::KeyHistory(history) => history.read(at, len, out)?,
             Content::Suspects(view) => {

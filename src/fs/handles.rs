@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::fs::by_key::KeyListing;
 use crate::fs::error::FsError;
+use crate::fs::follow::FollowFile;
 use crate::fs::manifest::ManifestText;
 use crate::fs::node::Node;
 use crate::view::dump::file::DumpFile;
@@ -25,6 +26,8 @@ pub enum Content {
     Filtered(Arc<Filtered>),
     /// Records of several partitions.
     Merged(Arc<Merged>),
+    /// Records as they come.
+    Follow(Arc<FollowFile>),
     /// A dump.
     Dump(Arc<DumpFile>),
     /// Records of a partition that are not to be trusted.

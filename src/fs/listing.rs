@@ -9,7 +9,7 @@ use crate::fs::lookup::belongs;
 use crate::fs::mounted::Fs;
 use crate::fs::names;
 use crate::fs::node::{
-    AllItem, AllKey, ControlFile, Item, Node, PartitionKey, ROOT_INO, Records, RecordsKind,
+    AllItem, AllKey, ControlFile, Item, Node, PartitionKey, ROOT_INO, RecordRange, Records, RecordsKind,
 };
 use crate::fs::options::Listing;
 use crate::fs::overview::OverviewForm;
@@ -69,7 +69,7 @@ impl Fs {
             Node::Topic(topic) => self.topic_names(topic),
             Node::Partition(key) => self.partition_names(key),
             Node::Of(key, Item::ByOffset) => self.by_offset_names(key),
-            Node::Of(key, Item::Range(start, end)) => self.range_names(key, *start, *end),
+            Node::Of(key, Item::Range(range)) => self.range_names(key, range.start, range.end),
             Node::Of(key, Item::ByKey) => self.by_key_names(key),
             Node::Of(key, Item::ByTime) => self.by_time_names(key),
             Node::Of(key, Item::Times(times)) => self.times_names(key, times),
@@ -241,7 +241,8 @@ impl Fs {
 
 /// The directories that a range is listed as when it is too long for names of records.
 fn parts_of_range(key: &PartitionKey, start: Offset, end: Offset) -> Vec<(OsString, Node)> {
-    let node = |(first, last)| Node::Of(key.clone(), Item::Range(first, last));
+    let range = |(start, end)| RecordRange { start, end, is_open: false };
+    let node = |part| Node::Of(key.clone(), Item::Range(range(part)));
     parts(start, end).map(|part| (name_of_part(part).into(), node(part))).collect()
 }
 

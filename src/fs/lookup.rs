@@ -9,7 +9,9 @@ use std::sync::Arc;
 use crate::fs::error::{BY_OFFSET, FsError};
 use crate::fs::mounted::Fs;
 use crate::fs::names::{self, ByOffset, Place, RangeEnd, RecordForm};
-use crate::fs::node::{AllItem, AllKey, ControlFile, Item, Node, PartitionKey, Records, RecordsKind};
+use crate::fs::node::{
+    AllItem, AllKey, ControlFile, Follow, Item, Node, PartitionKey, RecordRange, Records, RecordsKind, Since,
+};
 use crate::fs::overview::OverviewForm;
 use crate::log::files::FileId;
 use crate::log::partition::Origin;
@@ -37,7 +39,7 @@ impl Fs {
             Node::Topic(topic) => self.topic_child(topic, text?),
             Node::Partition(key) => self.partition_child(key, text?),
             Node::Of(key, Item::ByOffset) => self.by_offset_child(key, text?, None),
-            Node::Of(key, Item::Range(start, end)) => self.by_offset_child(key, text?, Some((*start, *end))),
+            Node::Of(key, Item::Range(range)) => self.by_offset_child(key, text?, Some(*range)),
             Node::Of(key, Item::ByKey) => self.by_key_child(key, name),
             Node::Of(key, Item::ByTime) => self.by_time_child(key, text?),
             Node::Of(key, Item::Times(times)) => self.times_child(key, times, text?),
@@ -103,7 +105,10 @@ impl Fs {
             "info.json" => Item::Info { json: true },
             "problems" => Item::Problems,
             "suspect.jsonl" => Item::Suspects,
-            _ => Item::Records(self.growing_file(key, name)?),
+            _ => match self.follow_format(name) {
+                Some(format) => Item::Follow(Follow { format, since: Since::Now }),
+                None => Item::Records(self.growing_file(key, name)?),
+            },
         };
         Ok(Node::Of(key.clone(), item))
     }
@@ -132,10 +137,15 @@ impl Fs {
         &self,
         key: &PartitionKey,
         name: &str,
-        within: Option<(Offset, Offset)>,
+        within: Option<RecordRange>,
     ) -> Result<Node, FsError> {
         if name == "README.txt" && within.is_none() {
             return Ok(Node::Of(key.clone(), Item::ByOffsetReadme));
+        }
+        if let Some(RecordRange { start, is_open: true, .. }) = within
+            && let Some(format) = self.follow_format(name)
+        {
+            return Ok(Node::Of(key.clone(), Item::Follow(Follow { format, since: Since::Offset(start) })));
         }
         let view = self.view(key)?;
         let parsed = ByOffset::parse(name, self.formats());
@@ -145,11 +155,11 @@ impl Fs {
         };
         let (first, last) = match &item {
             Item::Record(offset, _) => (*offset, offset.next()),
-            Item::Range(start, end) => (*start, *end),
+            Item::Range(range) => (range.start, range.end),
             Item::Records(Records { start, end: Some(end), .. }) => (*start, *end),
             _ => return Err(FsError::NotFound),
         };
-        if within.is_some_and(|(start, end)| first < start || last > end) {
+        if within.is_some_and(|range| first < range.start || last > range.end) {
             return Err(FsError::NotFound);
         }
         Ok(Node::Of(key.clone(), item))
@@ -251,7 +261,7 @@ fn range(
     };
     let end = end.max(start);
     Ok(match format {
-        None => Item::Range(start, end),
+        None => Item::Range(RecordRange { start, end, is_open: to == RangeEnd::Open }),
         Some(format) => {
             let generation = view.partition.generation();
             Item::Records(Records { kind: RecordsKind::Range, format, start, end: Some(end), generation })

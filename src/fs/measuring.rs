@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
+use crate::log::signal::Signal;
 use crate::view::dump::file::DumpFile;
 use crate::view::filtered::Filtered;
 use crate::view::key_history::KeyHistory;
@@ -89,8 +90,9 @@ pub struct Measuring {
 }
 
 /// What is to be measured, shared with the threads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Queue {
+    signal: Arc<Signal>,
     state: Mutex<State>,
     added: Condvar,
 }
@@ -110,13 +112,12 @@ enum Direction {
     Backward,
 }
 
-impl Default for Measuring {
-    fn default() -> Self {
-        Self { shared: Arc::new(Queue::default()) }
-    }
-}
-
 impl Measuring {
+    /// Raises `signal` when a measurement has ended.
+    pub fn new(signal: Arc<Signal>) -> Self {
+        Self { shared: Arc::new(Queue { signal, state: Mutex::default(), added: Condvar::new() }) }
+    }
+
     /// Begins to measure the content of inode `ino`, unless that is being done already.
     pub fn begin(&self, ino: u64, measurable: Measurable) -> Arc<Measurement> {
         let mut state = self.shared.lock();
@@ -165,6 +166,7 @@ impl Queue {
                 tracing::debug!(ino, elapsed = ?begun.elapsed(), "measured");
                 self.lock().running.remove(&ino);
                 measurement.finish();
+                self.signal.raise();
             }
         }
     }

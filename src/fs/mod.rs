@@ -11,8 +11,10 @@
 //! | [`key_names`], [`by_key`] | the grammar of names in `by-key`; what is there |
 //! | [`content`], [`files`], [`manifest`], [`overview`], `dumps` | what files contain |
 //! | `by_time`, `offsets`, `all` | the directories of these names |
-//! | [`attributes`], `xattrs` | type, size, times and access of a node; extended attributes of records |
+//! | [`attributes`], [`stat`], `xattrs` | type, size, times and access of a node; extended attributes of records |
+//! | [`caching`] | how long the kernel may believe what it was told |
 //! | [`handles`] | open files and directories |
+//! | [`follow`], [`growing`] | files that never end; growing ones, for those who watch them |
 //! | [`measuring`] | sizes that take long, found in the background |
 //! | [`tails`] | the window of each `tail` |
 //! | [`options`], [`topic_options`] | what a user may choose, for a mount and for each topic |
@@ -22,10 +24,13 @@ mod all;
 pub mod attributes;
 pub mod by_key;
 mod by_time;
+pub mod caching;
 pub mod content;
 mod dumps;
 pub mod error;
 pub mod files;
+pub mod follow;
+pub mod growing;
 pub mod handles;
 pub mod inodes;
 pub mod key_names;
@@ -39,6 +44,7 @@ pub mod node;
 mod offsets;
 pub mod options;
 pub mod overview;
+pub mod stat;
 pub mod tails;
 pub mod time_names;
 pub mod topic_options;

@@ -5,31 +5,33 @@ use std::ffi::OsStr;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use lru::LruCache;
 
 use crate::fs::all::AllTails;
-use crate::fs::attributes::{Attributes, Owner, source_time};
-use crate::fs::by_time::no_later;
+use crate::fs::attributes::{Attributes, Owner};
+use crate::fs::caching::{NAME_TTL, Reading};
 use crate::fs::content::RecordContent;
 use crate::fs::error::FsError;
+use crate::fs::follow::{Come, FollowFile, Seen};
+use crate::fs::growing::Growing;
 use crate::fs::handles::{Content, Handle, Handles};
 use crate::fs::inodes::Inodes;
-use crate::fs::measuring::{Measurable, Measurement, Measuring};
-use crate::fs::node::{
-    AllItem, AllKey, AllRecords, ControlFile, DumpOf, Item, Node, PartitionKey, Records, RecordsKind,
-};
-use crate::fs::options::{Access, Isolation, Options};
+use crate::fs::measuring::Measuring;
+use crate::fs::node::{AllItem, AllKey, AllRecords, Item, Node, PartitionKey, Records, RecordsKind};
+use crate::fs::options::{Isolation, Options};
 use crate::fs::tails::Tails;
 use crate::fs::topic_options::OfTopic;
 use crate::log::LogError;
-use crate::log::files::{FileId, FilePool};
+use crate::log::files::FilePool;
 use crate::log::partition::{Origin, Partition};
 use crate::log::sidecar::Sidecars;
+use crate::log::signal::Signal;
 use crate::log::source::Source;
-use crate::units::Offset;
+use crate::log::watch::Watch;
 use crate::view::dump::file::DumpFile;
 use crate::view::filtered::Filtered;
 use crate::view::format::{Format, Formats};
@@ -54,8 +56,6 @@ const KEPT_DUMP_FILES: usize = 64;
 const KEPT_HISTORIES: usize = 256;
 /// Contents of single records kept between lookup, stat and read.
 const KEPT_RECORDS: usize = 512;
-/// How long the kernel may believe a name: short, since `last-1` and `tail` move.
-const NAME_TTL: Duration = Duration::from_millis(100);
 
 /// A source as a file system.
 #[derive(Debug)]
@@ -72,6 +72,11 @@ pub struct Fs {
     handles: Handles,
     tails: Tails,
     measuring: Measuring,
+    signal: Arc<Signal>,
+    watch: Watch,
+    is_ending: Arc<AtomicBool>,
+    growing: Growing,
+    tells_of_growth: AtomicBool,
     selections: Mutex<LruCache<Node, Arc<Selection>>>,
     filtered: Mutex<LruCache<Node, Arc<Filtered>>>,
     merged: Mutex<LruCache<(AllKey, AllRecords), Arc<Merged>>>,
@@ -85,13 +90,13 @@ pub struct Fs {
 /// A topic and a label in it.
 type PartitionName = (Arc<str>, Arc<str>);
 
-/// What `stat` can be told.
+/// What a read of an open file came to.
 #[derive(Debug)]
-pub enum Stat {
-    /// This.
-    Known(Attributes),
-    /// This, unless the measurement ends in time; then ask again.
-    Measuring(Attributes, Arc<Measurement>),
+pub enum Read {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// Records that have not come yet.
+    Waits(Arc<FollowFile>, Seen),
 }
 
 impl Fs {
@@ -104,6 +109,7 @@ impl Fs {
         source.unpack_in(options.unpack_room());
         let shared =
             Arc::new(Shared::new(open_sidecars(&options), options.key_space(), options.max_read_rate));
+        let signal = Arc::new(Signal::default());
         let kept = |count| NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN);
         let process = std::fs::metadata("/proc/self").ok();
         let (uid, gid) = process.map_or((0, 0), |meta| (meta.uid(), meta.gid()));
@@ -118,7 +124,12 @@ impl Fs {
             inodes: Inodes::default(),
             handles: Handles::default(),
             tails: Tails::default(),
-            measuring: Measuring::default(),
+            measuring: Measuring::new(signal.clone()),
+            watch: Watch::new(signal.clone()),
+            signal,
+            is_ending: Arc::default(),
+            growing: Growing::default(),
+            tells_of_growth: AtomicBool::new(false),
             selections: Mutex::new(LruCache::new(kept(KEPT_SELECTIONS))),
             filtered: Mutex::new(LruCache::new(kept(KEPT_FILTERED))),
             merged: Mutex::new(LruCache::new(kept(KEPT_MERGED))),
@@ -170,12 +181,52 @@ impl Fs {
         &self.tails
     }
 
+    /// When the mount began.
+    pub(super) const fn started(&self) -> SystemTime {
+        self.started
+    }
+
+    /// The user who mounted, and nobody else.
+    pub(super) const fn owner(&self) -> Owner {
+        self.owner
+    }
+
     pub(super) const fn handles(&self) -> &Handles {
         &self.handles
     }
 
     pub(crate) const fn measuring(&self) -> &Measuring {
         &self.measuring
+    }
+
+    /// What is raised when something that somebody may wait for has happened.
+    pub const fn signal(&self) -> &Arc<Signal> {
+        &self.signal
+    }
+
+    /// Changes of the source.
+    pub const fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    /// Growing files that are open.
+    pub const fn growing(&self) -> &Growing {
+        &self.growing
+    }
+
+    /// Watches growing files that are opened from now on: somebody tells the kernel of their growth.
+    pub fn tell_of_growth(&self) {
+        self.tells_of_growth.store(true, Ordering::Release);
+    }
+
+    /// Set when all that has no end has to end.
+    pub(super) const fn ending(&self) -> &Arc<AtomicBool> {
+        &self.is_ending
+    }
+
+    /// Whether the mount is to go, so that nothing may hold it.
+    pub fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_committed(&self, topic: &str) -> bool {
@@ -243,183 +294,25 @@ impl Fs {
         self.inodes.forget(ino, count);
     }
 
-    /// What `stat` says; a size that takes long is measured only while somebody has the file open.
+    /// Opens a file or directory: the number of its handle, and how the kernel has to read it.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn stat(&self, ino: u64) -> Result<Stat, FsError> {
-        let node = self.inodes.get(ino)?;
-        let attributes = match self.attributes(ino, &node, Effort::Bytes(CHEAP_BYTES)) {
-            Err(gone) => return self.stat_of_held(ino, &node).map(Stat::Known).ok_or(gone),
-            Ok(attributes) => attributes,
-        };
-        if attributes.is_sized || self.inodes.opens(ino) == 0 {
-            return Ok(Stat::Known(attributes));
-        }
-        let measurable = match &*node {
-            Node::Of(key, Item::Records(records)) => Measurable::Selection(self.selection(key, records)?),
-            Node::Of(key, Item::Timed(_)) => Measurable::Filtered(self.filtered(key, &node)?),
-            Node::OfAll(key, AllItem::Records(records)) => Measurable::Merged(self.merged(key, records)?),
-            Node::Of(key, Item::Dump(dump)) => Measurable::Dump(self.dump(key, dump)?),
-            Node::Of(key, Item::Suspects) => Measurable::Suspects(self.view(key)?),
-            Node::Of(key, Item::KeyRecords(records)) => {
-                Measurable::KeyHistory(self.key_history(key, records)?)
-            }
-            _ => return Ok(Stat::Known(self.attributes_of_open(attributes))),
-        };
-        Ok(Stat::Measuring(attributes, self.measuring.begin(ino, measurable)))
-    }
-
-    /// What was too dear to know before an open file was opened, and is known since.
-    fn attributes_of_open(&self, attributes: Attributes) -> Attributes {
-        match self.handles.content_of(attributes.ino) {
-            Some(Content::Bytes(bytes)) => {
-                Attributes { size: bytes.len() as u64, is_sized: true, ..attributes }
-            }
-            _ => attributes,
-        }
-    }
-
-    /// The attributes of an open file whose name is gone, and whose bytes are promised to those who hold it.
-    fn stat_of_held(&self, ino: u64, node: &Node) -> Option<Attributes> {
-        let (size, mtime) = match self.handles.content_of(ino)? {
-            Content::Source(file) => {
-                (Some(file.metadata().ok()?.len()), file.metadata().ok()?.modified().ok()?)
-            }
-            Content::Selection(selection, Some(file)) => {
-                (selection.size(Effort::Bytes(CHEAP_BYTES)).ok()?, file.metadata().ok()?.modified().ok()?)
-            }
-            _ => return None,
-        };
-        let (owner, is_sized) = (self.owner_of(node), size.is_some());
-        let (mode, uid, gid) = (owner.file_mode, owner.uid, owner.gid);
-        let size = size.unwrap_or(0);
-        Some(Attributes { ino, is_dir: false, size, is_sized, is_final: false, mtime, mode, uid, gid })
-    }
-
-    /// The attributes of a node, whose size may cost `effort`; 0 if it costs more.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn attributes(&self, ino: u64, node: &Node, effort: Effort) -> Result<Attributes, FsError> {
-        let owner = self.owner_of(node);
-        let mut attributes = Attributes {
-            ino,
-            is_dir: node.is_dir(),
-            size: 0,
-            is_sized: true,
-            is_final: false,
-            mtime: self.started,
-            mode: if node.is_dir() { owner.dir_mode } else { owner.file_mode },
-            uid: owner.uid,
-            gid: owner.gid,
-        };
-        if let Some(key) = node.partition() {
-            attributes.mtime = source_time(self.view(key)?.partition.origin.path());
-        }
-        match node {
-            Node::Of(key, Item::Records(records)) => {
-                attributes.set_size(self.selection(key, records)?.size(effort)?);
-                attributes.is_final = attributes.is_sized && records.end.is_some();
-                attributes.mtime = self.written_below(key, records.end.unwrap_or(Offset(i64::MAX)))?;
-            }
-            Node::Of(_, Item::Record(..)) => {
-                let content = self.record_content(node)?;
-                attributes.size = content.bytes.len() as u64;
-                attributes.mtime = content.mtime;
-                attributes.is_final = true;
-            }
-            Node::Of(key, Item::SourceFile(name, id)) => {
-                let path = self.source_path(key, name)?;
-                let meta = std::fs::symlink_metadata(&path).map_err(|_| FsError::NotFound)?;
-                if FileId::of(&meta) != *id {
-                    return Err(FsError::UnknownHandle);
-                }
-                attributes.size = meta.len();
-                attributes.mtime = meta.modified().unwrap_or(self.started);
-            }
-            Node::Of(key, Item::Timed(timed)) => {
-                attributes.set_size(self.filtered(key, node)?.size(effort)?);
-                attributes.is_final = attributes.is_sized;
-                attributes.mtime = no_later(self.written_below(key, timed.end)?, timed.period);
-            }
-            Node::OfAll(key, AllItem::Records(records)) => {
-                attributes.set_size(self.merged(key, records)?.size(effort)?);
-                attributes.is_final = attributes.is_sized && records.ends.is_some();
-                attributes.mtime = self.all_time(key, records)?;
-            }
-            Node::Of(key, Item::Number(number)) if !self.is_cheap(key, *number, effort)? => {
-                attributes.is_sized = false;
-            }
-            Node::ControlFile(ControlFile::Manifest(_)) => attributes.is_sized = false,
-            Node::Topics | Node::TopicInfo(..) => {
-                let made = self.overview_within(node, effort)?;
-                attributes.set_size(made.map(|made| made.len() as u64));
-            }
-            Node::Of(key, Item::Suspects) => {
-                let found = self.view(key)?.suspects(effort)?;
-                attributes.set_size(found.map(|found| found.size()));
-            }
-            Node::Of(key, Item::KeyRecords(records)) => {
-                attributes.set_size(self.key_history(key, records)?.size(effort)?);
-                attributes.is_final = attributes.is_sized;
-            }
-            Node::Of(key, Item::Dump(dump)) => {
-                attributes.set_size(self.dump(key, dump)?.size(effort)?);
-                attributes.mtime = source_time(&self.source_path(key, &dump.name)?);
-            }
-            _ if !attributes.is_dir => attributes.size = self.small_file(node)?.len() as u64,
-            _ => {}
-        }
-        Ok(attributes)
-    }
-
-    /// When the last record below `end` was written: the time of its segment.
-    pub(super) fn written_below(&self, key: &PartitionKey, end: Offset) -> Result<SystemTime, FsError> {
-        let segments = self.view(key)?.partition.segments()?;
-        let last = segments.iter().rev().find(|segment| segment.lower < end);
-        Ok(last.map_or(self.started, |segment| source_time(&segment.path)))
-    }
-
-    fn owner_of(&self, node: &Node) -> Owner {
-        if self.options.access == Access::OwnerOnly {
-            return self.owner;
-        }
-        if let Node::All(key) | Node::OfAll(key, _) = node {
-            return self.owner_of_all(key);
-        }
-        let view = node.partition().and_then(|key| self.view(key).ok());
-        let path = match &view {
-            Some(view) => Some(view.partition.origin.path()),
-            None => self.source.paths().first().copied(),
-        };
-        let meta = path.and_then(|path| std::fs::metadata(path).ok());
-        let owner = meta.as_ref().map_or(self.owner, Owner::of_source);
-        let (Some(view), Node::Of(key, item)) = (view, node) else { return owner };
-        // A file's rights are those of the segments that it is made from.
-        let source = match item {
-            Item::SourceFile(name, _) | Item::Dump(DumpOf { name, .. }) => self.source_path(key, name).ok(),
-            _ => view.partition.segments().ok().and_then(|s| s.last().map(|segment| segment.path.clone())),
-        };
-        let file = source.and_then(|path| std::fs::metadata(path).ok());
-        file.map_or(owner, |meta| Owner { file_mode: Owner::of_source(&meta).file_mode, ..owner })
-    }
-
-    /// Opens a file or directory: the number of its handle.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn open_node(&self, ino: u64) -> Result<u64, FsError> {
+    pub fn open_node(&self, ino: u64) -> Result<(u64, Reading), FsError> {
         let node = self.inodes.get(ino)?;
         let content = self.content(ino, &node)?;
+        let reading = self.reading(ino, &node, &content);
         self.inodes.opened(ino);
+        if self.tells_of_growth.load(Ordering::Acquire) {
+            self.growing_opened(ino, &node);
+        }
         if let Node::Of(key, Item::Records(records @ Records { kind: RecordsKind::Tail, .. })) = &*node {
             self.tails.opened(key, records.start);
         }
         if let Node::OfAll(key, AllItem::Records(records)) = &*node {
             self.all_tails.opened(key, records);
         }
-        Ok(self.handles.add(Handle { ino, node, content }))
+        Ok((self.handles.add(Handle { ino, node, content }), reading))
     }
 
     /// Closes a handle.
@@ -432,6 +325,7 @@ impl Fs {
         if let Node::OfAll(key, AllItem::Records(records)) = &*handle.node {
             self.all_tails.released(key, records);
         }
+        self.growing_released(handle.ino);
         self.inodes.released(handle.ino);
     }
 
@@ -457,11 +351,25 @@ impl Fs {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn read(&self, handle: u64, at: u64, len: usize) -> Result<Vec<u8>, FsError> {
+    pub fn read(&self, handle: u64, at: u64, len: usize) -> Result<Read, FsError> {
         let handle = self.handles.get(handle)?;
+        if let Content::Follow(file) = handle.content {
+            return Ok(match file.read(len)? {
+                Come::Bytes(bytes) => Read::Bytes(bytes),
+                Come::Nothing(seen) => Read::Waits(file, seen),
+            });
+        }
         let mut out = Vec::with_capacity(len);
         self.read_content(&handle.content, at, len, &mut out)?;
-        Ok(out)
+        Ok(Read::Bytes(out))
+    }
+
+    /// The stream that a handle has open, if it is one.
+    pub fn follow_file(&self, handle: u64) -> Option<Arc<FollowFile>> {
+        match self.handles.get(handle).ok()?.content {
+            Content::Follow(file) => Some(file),
+            _ => None,
+        }
     }
 
     /// The records of a file, shared by all that have it open.
@@ -501,16 +409,6 @@ impl Fs {
         let made = Arc::new(Filtered::new(passing, format));
         lock(&self.filtered).push(node.clone(), made.clone());
         Ok(made)
-    }
-
-    /// Who may read all of some partitions: nobody who may not read each.
-    fn owner_of_all(&self, key: &AllKey) -> Owner {
-        // Any file that is made from a partition's segments stands for all of them.
-        let owners = self
-            .partitions_of(&key.topic)
-            .into_iter()
-            .map(|partition| self.owner_of(&Node::Of(self.partition_key(key, &partition), Item::Problems)));
-        owners.reduce(|a, b| a.both(b, self.owner)).unwrap_or(self.owner)
     }
 
     /// Files of merged records that are kept.

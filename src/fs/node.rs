@@ -12,7 +12,7 @@ use crate::fs::names::RecordForm;
 use crate::fs::overview::OverviewForm;
 use crate::fs::time_names::Unit;
 use crate::log::files::FileId;
-use crate::units::{LeaderEpoch, Offset, Period};
+use crate::units::{LeaderEpoch, Offset, Period, Timestamp};
 use crate::view::dump::entry::Level;
 use crate::view::format::Format;
 use crate::view::manifest::Form;
@@ -135,6 +135,8 @@ pub enum AllItem {
     },
     /// Merged records in one file.
     Records(AllRecords),
+    /// Merged records as they come.
+    Follow(Follow),
 }
 
 /// Merged records in one file.
@@ -206,17 +208,50 @@ pub enum Item {
     /// `suspect.jsonl`.
     Suspects,
     /// A directory of the records of a range.
-    Range(Offset, Offset),
+    Range(RecordRange),
     /// One record.
     Record(Offset, RecordForm),
     /// Rendered records.
     Records(Records),
+    /// Records as they come.
+    Follow(Follow),
     /// A source file.
     SourceFile(OsString, FileId),
     /// `dump`.
     DumpDir,
     /// A file in it.
     Dump(DumpOf),
+}
+
+/// A directory of the records of a range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RecordRange {
+    /// The first offset.
+    pub start: Offset,
+    /// The offset after the last, fixed when the name was looked up.
+    pub end: Offset,
+    /// Whether the name said no end: then the records that come can be followed from its start.
+    pub is_open: bool,
+}
+
+/// Records as they come, in a file that never ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Follow {
+    /// The format.
+    pub format: Format,
+    /// Where it begins.
+    pub since: Since,
+}
+
+/// Where following begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Since {
+    /// With the records that come after it was opened.
+    Now,
+    /// At an offset.
+    Offset(Offset),
+    /// At a time, and with records of later times only.
+    Time(Timestamp),
 }
 
 /// A directory of a period.
@@ -344,7 +379,7 @@ impl Node {
                         | Item::BySegment
                         | Item::Segments
                         | Item::DumpDir
-                        | Item::Range(..)
+                        | Item::Range(_)
                 )
             }
         }

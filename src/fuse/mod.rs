@@ -1,30 +1,32 @@
 //! The adapter to fuser: each callback is a call and a reply, nothing is decided here.
 //!
 //! Every call is made under `catch_unwind`, since a panic in a callback would unmount everything (fuser joins its
-//! threads); it is answered with EIO. A request that waits for a measurement is parked, so that no thread waits with it.
+//! threads); it is answered with EIO. A request that waits, for a measurement or for records to come, is parked, so that no thread waits with it.
 
 mod parked;
+pub mod touch;
 
 use std::ffi::OsStr;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use fuser::{
-    AccessFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
-    InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
-    ReplyEntry, ReplyLseek, ReplyOpen, ReplyXattr, Request,
+    AccessFlags, BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
+    INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier,
+    ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyPoll, ReplyXattr, Request, RequestId, TimeOrNow,
 };
 
 use crate::fs::attributes::Attributes;
+use crate::fs::caching::Reading;
 use crate::fs::handles::Entry;
-use crate::fs::mounted::Stat;
+use crate::fs::mounted::Read;
+use crate::fs::stat::Stat;
 use crate::fs::{Fs, FsError};
 use parked::{Asked, Parked};
 
-/// How long the kernel may believe attributes that can't change.
-const FINAL_TTL: Duration = Duration::from_secs(1);
 /// The largest request, which is the kernel's limit as long as `fs.fuse.max_pages_limit` is 256.
 const MAX_REQUEST_BYTES: u32 = 1024 * 1024;
 /// Requests that the kernel may have under way without anybody waiting (read-ahead).
@@ -68,7 +70,7 @@ fn call<T>(name: &'static str, ino: u64, work: impl FnOnce() -> Result<T, FsErro
 fn look_up(fs: &Fs, parent: u64, name: &OsStr, reply: ReplyEntry) {
     match call("lookup", parent, || fs.lookup(parent, name)) {
         Ok((found, name_ttl)) => {
-            reply.entry_with_ttls(&attr_ttl(&found), &name_ttl, &attr(&found), Generation(0));
+            reply.entry_with_ttls(&found.lasting.attributes_ttl(), &name_ttl, &attr(&found), Generation(0));
         }
         Err(errno) => reply.error(errno),
     }
@@ -77,7 +79,7 @@ fn look_up(fs: &Fs, parent: u64, name: &OsStr, reply: ReplyEntry) {
 /// Opens a directory.
 fn open_directory(fs: &Fs, ino: u64, reply: ReplyOpen) {
     match call("opendir", ino, || fs.open_node(ino)) {
-        Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
+        Ok((handle, _)) => reply.opened(FileHandle(handle), FopenFlags::empty()),
         Err(errno) => reply.error(errno),
     }
 }
@@ -116,9 +118,17 @@ fn reply_xattr(answer: Result<Vec<u8>, Errno>, size: u32, reply: ReplyXattr) {
     }
 }
 
-/// How long the kernel may believe attributes: those of a file that may grow, not at all.
-fn attr_ttl(attributes: &Attributes) -> Duration {
-    if attributes.is_final { FINAL_TTL } else { Duration::ZERO }
+/// How the kernel has to read an open file, in its words.
+fn open_flags(reading: Reading) -> FopenFlags {
+    let own = match reading {
+        Reading::Cached => FopenFlags::FOPEN_KEEP_CACHE,
+        Reading::Direct => FopenFlags::FOPEN_DIRECT_IO,
+        // Kernels that don't know of streams take the second.
+        Reading::Stream => {
+            FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_STREAM | FopenFlags::FOPEN_NONSEEKABLE
+        }
+    };
+    own | FopenFlags::FOPEN_NOFLUSH
 }
 
 impl Filesystem for Adapter {
@@ -139,7 +149,7 @@ impl Filesystem for Adapter {
         match call("lookup", parent.0, || self.fs.before_lookup(parent.0, name)) {
             Ok(None) => look_up(&self.fs, parent.0, name, reply),
             Ok(Some(build)) => {
-                self.parked.park(Asked::Lookup(reply, parent.0, name.to_owned()), build, request.pid());
+                self.parked.park(request, Asked::Lookup(reply, parent.0, name.to_owned(), build));
             }
             Err(errno) => reply.error(errno),
         }
@@ -154,9 +164,42 @@ impl Filesystem for Adapter {
 
     fn getattr(&self, request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         match call("getattr", ino.0, || self.fs.stat(ino.0)) {
-            Ok(Stat::Known(attributes)) => reply.attr(&attr_ttl(&attributes), &attr(&attributes)),
+            Ok(Stat::Known(attributes)) => {
+                reply.attr(&attributes.lasting.attributes_ttl(), &attr(&attributes))
+            }
             Ok(Stat::Measuring(attributes, measurement)) => {
-                self.parked.park_stat(reply, attributes, measurement, request.pid());
+                let deadline = Instant::now() + self.fs.options().measure_wait;
+                self.parked.park(request, Asked::Stat(reply, attributes, measurement, deadline));
+            }
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        _: Option<TimeOrNow>,
+        _: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        // Nobody but `touch` can ask for times; they stay the source's.
+        if mode.is_some() || uid.is_some() || gid.is_some() || size.is_some() {
+            return reply.error(Errno::EROFS);
+        }
+        match call("setattr", ino.0, || self.fs.stat(ino.0)) {
+            Ok(Stat::Known(now) | Stat::Measuring(now, _)) => {
+                reply.attr(&now.lasting.attributes_ttl(), &attr(&now));
             }
             Err(errno) => reply.error(errno),
         }
@@ -164,27 +207,29 @@ impl Filesystem for Adapter {
 
     fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         match call("open", ino.0, || self.fs.open_node(ino.0)) {
-            Ok(handle) => {
-                let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_NOFLUSH;
-                reply.opened(FileHandle(handle), flags);
-            }
+            Ok((handle, reading)) => reply.opened(FileHandle(handle), open_flags(reading)),
             Err(errno) => reply.error(errno),
         }
     }
 
     fn read(
         &self,
-        _: &Request,
+        request: &Request,
         ino: INodeNo,
         handle: FileHandle,
         offset: u64,
         size: u32,
-        _: OpenFlags,
+        flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        match call("read", ino.0, || self.fs.read(handle.0, offset, size as usize)) {
-            Ok(bytes) => reply.data(&bytes),
+        let size = size as usize;
+        match call("read", ino.0, || self.fs.read(handle.0, offset, size)) {
+            Ok(Read::Bytes(bytes)) => reply.data(&bytes),
+            Ok(Read::Waits(..)) if flags.0 & libc::O_NONBLOCK != 0 => reply.error(Errno::EAGAIN),
+            Ok(Read::Waits(file, seen)) => {
+                self.parked.park(request, Asked::Read(reply, file, seen, size));
+            }
             Err(errno) => reply.error(errno),
         }
     }
@@ -203,6 +248,7 @@ impl Filesystem for Adapter {
         _: bool,
         reply: ReplyEmpty,
     ) {
+        self.parked.forget_poll(handle);
         let _ = call("release", ino.0, || {
             self.fs.release(handle.0);
             Ok(())
@@ -213,7 +259,7 @@ impl Filesystem for Adapter {
     fn opendir(&self, request: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         match call("opendir", ino.0, || self.fs.before_opendir(ino.0)) {
             Ok(None) => open_directory(&self.fs, ino.0, reply),
-            Ok(Some(build)) => self.parked.park(Asked::OpenDirectory(reply, ino.0), build, request.pid()),
+            Ok(Some(build)) => self.parked.park(request, Asked::OpenDirectory(reply, ino.0, build)),
             Err(errno) => reply.error(errno),
         }
     }
@@ -258,6 +304,55 @@ impl Filesystem for Adapter {
         reply.error(Errno::ENOSYS);
     }
 
+    fn poll(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        handle: FileHandle,
+        notifier: PollNotifier,
+        events: PollEvents,
+        flags: PollFlags,
+        reply: ReplyPoll,
+    ) {
+        let ready = call("poll", ino.0, || {
+            let Some(file) = self.fs.follow_file(handle.0) else { return Ok(true) };
+            let seen = file.seen();
+            let is_ready = file.is_ready();
+            if !is_ready && flags.contains(PollFlags::FUSE_POLL_SCHEDULE_NOTIFY) {
+                self.parked.park_poll(handle, file, seen, notifier);
+            }
+            Ok(is_ready)
+        });
+        // Files that don't wait are ready for everything, as on any file system.
+        let always =
+            PollEvents::POLLIN | PollEvents::POLLRDNORM | PollEvents::POLLOUT | PollEvents::POLLWRNORM;
+        match ready {
+            Ok(true) => reply.poll(events & always),
+            Ok(false) => reply.poll(PollEvents::empty()),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn interrupt(&self, unique: RequestId) -> Option<Errno> {
+        self.parked.interrupt(unique);
+        None
+    }
+
+    fn ioctl(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: IoctlFlags,
+        _: u32,
+        _: &[u8],
+        _: u32,
+        reply: ReplyIoctl,
+    ) {
+        // Programs ask whether a file is a terminal.
+        reply.error(Errno::ENOTTY);
+    }
+
     fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
         // The kernel checks modes itself (default_permissions).
         reply.ok();
@@ -266,7 +361,10 @@ impl Filesystem for Adapter {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::fs::caching::Lasting;
 
     /// A file system whose lookups panic, made as the adapter makes its calls.
     struct Panics;
@@ -279,7 +377,7 @@ mod tests {
                 is_dir: true,
                 size: 0,
                 is_sized: true,
-                is_final: true,
+                lasting: Lasting::Final,
                 mtime,
                 mode,
                 uid: 0,

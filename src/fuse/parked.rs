@@ -1,26 +1,30 @@
-//! Requests that wait for a measurement, all watched by one thread: a `stat` for a size, a look-up and the opening of a
-//! directory for an index.
+//! Requests that wait, all watched by one thread: a `stat` for a size, a look-up and the opening of a directory for an index, a
+//! read of `follow` for records.
 //!
-//! They are answered when the measurement has ended, a `stat` also when `measure_wait` is over (then with size 0, and a
-//! warning), or with EINTR when their caller got a signal that is meant to end it. fuser does not pass the kernel's interrupts
-//! on, so the signals are looked up in `/proc`.
+//! They are answered when what they wait for is there, a `stat` also when `measure_wait` is over (then with size 0, and a warning), or with
+//! EINTR when the kernel says that their caller got a signal. A reader of `follow` gets it for every signal, as from a pipe; programs
+//! don't expect it from other calls, so that these go on unless the signal is meant to end their caller.
 
+use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fuser::{Errno, ReplyAttr, ReplyEntry, ReplyOpen};
+use fuser::{
+    Errno, FileHandle, PollNotifier, ReplyAttr, ReplyData, ReplyEntry, ReplyOpen, Request, RequestId,
+};
 
 use crate::fs::Fs;
 use crate::fs::attributes::Attributes;
+use crate::fs::follow::{Come, FollowFile, Seen};
 use crate::fs::measuring::Measurement;
-use crate::fs::mounted::Stat;
-use crate::fuse::{attr, attr_ttl, call, look_up, open_directory};
+use crate::fs::stat::Stat;
+use crate::fuse::{attr, call, look_up, open_directory};
 
-/// How often the parked requests are looked at.
-const TICK: Duration = Duration::from_millis(5);
-/// How often the signals of their callers are.
-const SIGNAL_TICKS: u32 = 6;
+/// How often the signals are looked at of callers that went on after one: the kernel tells of the first only.
+const LOOK_AT_SIGNALS: Duration = Duration::from_millis(30);
+/// Interrupts kept of requests that are not parked, or not yet.
+const KEPT_INTERRUPTS: usize = 1024;
 
 /// The requests and their thread.
 #[derive(Debug)]
@@ -32,152 +36,273 @@ pub(super) struct Parked {
 struct Shared {
     fs: Arc<Fs>,
     state: Mutex<State>,
-    added: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    requests: Vec<Request>,
+    requests: HashMap<RequestId, Waiting>,
+    polls: HashMap<FileHandle, (Arc<FollowFile>, Seen, PollNotifier)>,
+    /// An interrupt may come before its request is parked; numbers of requests are never used again.
+    early: VecDeque<RequestId>,
     has_thread: bool,
     closed: bool,
 }
 
 /// One request.
 #[derive(Debug)]
-struct Request {
+struct Waiting {
     asked: Asked,
-    measurement: Arc<Measurement>,
     thread: u32,
+    /// Whether its caller got a signal that was not meant to end it.
+    was_interrupted: bool,
 }
 
-/// What is asked for, and where the answer goes.
+/// What is asked for, what it waits for, and where the answer goes.
 #[derive(Debug)]
 pub(super) enum Asked {
     /// Attributes; these if the time is over.
-    Stat(ReplyAttr, Attributes, Instant),
+    Stat(ReplyAttr, Attributes, Arc<Measurement>, Instant),
     /// A name in a directory.
-    Lookup(ReplyEntry, u64, OsString),
+    Lookup(ReplyEntry, u64, OsString, Arc<Measurement>),
     /// A directory's handle.
-    OpenDirectory(ReplyOpen, u64),
+    OpenDirectory(ReplyOpen, u64, Arc<Measurement>),
+    /// So many bytes that come.
+    Read(ReplyData, Arc<FollowFile>, Seen, usize),
 }
 
 impl Asked {
-    fn is_over(&self, now: Instant) -> bool {
-        matches!(self, Self::Stat(.., deadline) if now >= *deadline)
+    fn is_ready(&self, now: Instant) -> bool {
+        match self {
+            Self::Stat(_, _, measurement, deadline) => measurement.is_done() || now >= *deadline,
+            Self::Lookup(.., build) | Self::OpenDirectory(.., build) => build.is_done(),
+            Self::Read(_, file, seen, _) => file.has_changed(*seen),
+        }
+    }
+
+    const fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::Stat(.., deadline) => Some(*deadline),
+            Self::Lookup(..) | Self::OpenDirectory(..) | Self::Read(..) => None,
+        }
+    }
+
+    fn interrupted(self) {
+        match self {
+            Self::Stat(reply, ..) => reply.error(Errno::EINTR),
+            Self::Lookup(reply, ..) => reply.error(Errno::EINTR),
+            Self::OpenDirectory(reply, ..) => reply.error(Errno::EINTR),
+            Self::Read(reply, ..) => reply.error(Errno::EINTR),
+        }
+    }
+}
+
+impl Waiting {
+    /// Whether a signal ends it.
+    fn is_ended_by_signal(&self) -> bool {
+        // Of a caller in a process namespace that we can't see nothing more is known than that it got one.
+        matches!(self.asked, Asked::Read(..)) || self.thread == 0 || is_ending(self.thread)
     }
 }
 
 impl Parked {
     pub(super) fn new(fs: Arc<Fs>) -> Self {
-        Self { shared: Arc::new(Shared { fs, state: Mutex::default(), added: Condvar::new() }) }
+        Self { shared: Arc::new(Shared { fs, state: Mutex::default() }) }
     }
 
-    /// Answers a `stat` when `measurement` has ended. `attributes` are the answer otherwise.
-    pub(super) fn park_stat(
+    /// Answers a request when what it waits for is there.
+    pub(super) fn park(&self, request: &Request, asked: Asked) {
+        let waiting = Waiting { asked, thread: request.pid(), was_interrupted: false };
+        self.shared.park(request.unique(), waiting);
+        self.begin();
+    }
+
+    /// Tells the kernel when a read of a stream would not wait any more.
+    pub(super) fn park_poll(
         &self,
-        reply: ReplyAttr,
-        attributes: Attributes,
-        measurement: Arc<Measurement>,
-        thread: u32,
+        handle: FileHandle,
+        file: Arc<FollowFile>,
+        seen: Seen,
+        notifier: PollNotifier,
     ) {
-        let deadline = Instant::now() + self.shared.fs.options().measure_wait;
-        self.park(Asked::Stat(reply, attributes, deadline), measurement, thread);
+        self.shared.lock().polls.insert(handle, (file, seen, notifier));
+        self.begin();
+        self.shared.fs.signal().raise();
     }
 
-    /// Answers when `measurement` has ended.
-    pub(super) fn park(&self, asked: Asked, measurement: Arc<Measurement>, thread: u32) {
+    /// Drops what was asked about a handle that is closed.
+    pub(super) fn forget_poll(&self, handle: FileHandle) {
+        self.shared.lock().polls.remove(&handle);
+    }
+
+    /// The caller of a request got a signal.
+    pub(super) fn interrupt(&self, unique: RequestId) {
+        self.shared.interrupt(unique);
+    }
+
+    fn begin(&self) {
         let mut state = self.shared.lock();
-        state.requests.push(Request { asked, measurement, thread });
         if !state.has_thread {
             let shared = self.shared.clone();
-            state.has_thread =
-                std::thread::Builder::new().name("parked".into()).spawn(move || shared.watch()).is_ok();
+            let spawned = std::thread::Builder::new().name("parked".into()).spawn(move || shared.watch());
+            state.has_thread = spawned.is_ok();
         }
-        self.shared.added.notify_one();
     }
 }
 
 impl Drop for Parked {
     fn drop(&mut self) {
         self.shared.lock().closed = true;
-        self.shared.added.notify_one();
+        self.shared.fs.signal().raise();
     }
 }
 
 impl Shared {
-    fn watch(&self) {
-        let mut ticks: u32 = 0;
-        loop {
-            let ready = {
-                let mut state = self.lock();
-                while state.requests.is_empty() && !state.closed {
-                    state = self.added.wait(state).unwrap_or_else(PoisonError::into_inner);
+    fn park(&self, unique: RequestId, mut waiting: Waiting) {
+        let mut state = self.lock();
+        let early = state.early.iter().position(|interrupted| *interrupted == unique);
+        if let Some(early) = early {
+            state.early.remove(early);
+            if waiting.is_ended_by_signal() {
+                drop(state);
+                return waiting.asked.interrupted();
+            }
+            waiting.was_interrupted = true;
+        }
+        state.requests.insert(unique, waiting);
+        drop(state);
+        self.fs.signal().raise();
+    }
+
+    fn interrupt(&self, unique: RequestId) {
+        let mut state = self.lock();
+        match state.requests.remove(&unique) {
+            Some(waiting) if waiting.is_ended_by_signal() => {
+                drop(state);
+                waiting.asked.interrupted();
+            }
+            Some(waiting) => {
+                state.requests.insert(unique, Waiting { was_interrupted: true, ..waiting });
+                drop(state);
+                self.fs.signal().raise();
+            }
+            None => {
+                state.early.push_back(unique);
+                if state.early.len() > KEPT_INTERRUPTS {
+                    state.early.pop_front();
                 }
+            }
+        }
+    }
+
+    fn watch(&self) {
+        loop {
+            let count = self.fs.signal().count();
+            let (ready, polls, limit) = {
+                let mut state = self.lock();
                 if state.closed {
                     return;
                 }
-                ticks = ticks.wrapping_add(1);
-                let look_at_signals = ticks.is_multiple_of(SIGNAL_TICKS);
-                let now = Instant::now();
-                let is_ready = |request: &mut Request| {
-                    request.measurement.is_done()
-                        || request.asked.is_over(now)
-                        || look_at_signals && is_ending(request.thread)
-                };
-                state.requests.extract_if(.., is_ready).collect::<Vec<_>>()
+                let (ready, polls) = state.take_ready(Instant::now());
+                (ready, polls, state.limit(Instant::now()))
             };
-            for request in ready {
-                self.answer(request);
+            for (unique, waiting) in ready {
+                self.answer(unique, waiting);
             }
-            std::thread::sleep(TICK);
+            for (handle, (file, _, notifier)) in polls {
+                self.answer_poll(handle, file, notifier);
+            }
+            self.fs.signal().wait_beyond(count, limit);
         }
     }
 
-    fn answer(&self, request: Request) {
-        let Request { asked, measurement, .. } = request;
+    fn answer(&self, unique: RequestId, waiting: Waiting) {
+        let Waiting { asked, thread, was_interrupted } = waiting;
         match asked {
-            Asked::Stat(reply, attributes, deadline) => {
-                self.answer_stat(reply, &attributes, deadline, measurement.is_done());
+            Asked::Stat(reply, attributes, measurement, _) if measurement.is_done() => {
+                self.answer_stat(reply, &attributes);
             }
-            Asked::Lookup(reply, parent, name) if measurement.is_done() => {
+            Asked::Stat(reply, attributes, _, deadline) if Instant::now() >= deadline => {
+                tracing::warn!(
+                    ino = attributes.ino,
+                    "measuring takes longer than measure_wait: the size stays 0 for now, and the file streams to its end"
+                );
+                reply.attr(&Duration::ZERO, &attr(&attributes));
+            }
+            Asked::Lookup(reply, parent, name, build) if build.is_done() => {
                 look_up(&self.fs, parent, &name, reply);
             }
-            Asked::OpenDirectory(reply, ino) if measurement.is_done() => open_directory(&self.fs, ino, reply),
-            Asked::Lookup(reply, ..) => reply.error(Errno::EINTR),
-            Asked::OpenDirectory(reply, _) => reply.error(Errno::EINTR),
-        }
-    }
-
-    fn answer_stat(&self, reply: ReplyAttr, attributes: &Attributes, deadline: Instant, is_done: bool) {
-        if is_done {
-            match call("getattr", attributes.ino, || self.fs.stat(attributes.ino)) {
-                Ok(Stat::Known(now) | Stat::Measuring(now, _)) => reply.attr(&attr_ttl(&now), &attr(&now)),
-                Err(errno) => reply.error(errno),
+            Asked::OpenDirectory(reply, ino, build) if build.is_done() => {
+                open_directory(&self.fs, ino, reply)
             }
-        } else if Instant::now() >= deadline {
-            tracing::warn!(
-                ino = attributes.ino,
-                "measuring takes longer than measure_wait: the size stays 0 for now, and the file streams to its end"
-            );
-            reply.attr(&Duration::ZERO, &attr(attributes));
-        } else {
-            reply.error(Errno::EINTR);
+            Asked::Read(reply, file, _, len) => match call("read", 0, || file.read(len)) {
+                Ok(Come::Bytes(bytes)) => reply.data(&bytes),
+                Ok(Come::Nothing(seen)) => {
+                    let asked = Asked::Read(reply, file, seen, len);
+                    self.park(unique, Waiting { asked, thread, was_interrupted });
+                }
+                Err(errno) => reply.error(errno),
+            },
+            interrupted => interrupted.interrupted(),
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn answer_stat(&self, reply: ReplyAttr, attributes: &Attributes) {
+        match call("getattr", attributes.ino, || self.fs.stat(attributes.ino)) {
+            Ok(Stat::Known(now) | Stat::Measuring(now, _)) => {
+                reply.attr(&now.lasting.attributes_ttl(), &attr(&now));
+            }
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn answer_poll(&self, handle: FileHandle, file: Arc<FollowFile>, notifier: PollNotifier) {
+        let seen = file.seen();
+        match call("poll", 0, || Ok(file.is_ready())) {
+            Ok(false) if self.fs.follow_file(handle.0).is_some() => {
+                self.lock().polls.entry(handle).or_insert((file, seen, notifier));
+            }
+            Ok(false) => {}
+            Ok(true) | Err(_) => {
+                if let Err(error) = notifier.notify() {
+                    tracing::debug!(%error, "a poll could not be answered");
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// Requests, and polls of handles, that can be answered.
+type Ready = (Vec<(RequestId, Waiting)>, Vec<(FileHandle, (Arc<FollowFile>, Seen, PollNotifier))>);
+
+impl State {
+    /// Takes out what can be answered now.
+    fn take_ready(&mut self, now: Instant) -> Ready {
+        let is_ready = |_: &RequestId, waiting: &mut Waiting| {
+            waiting.asked.is_ready(now) || waiting.was_interrupted && waiting.is_ended_by_signal()
+        };
+        let requests = self.requests.extract_if(is_ready).collect();
+        let polls = self.polls.extract_if(|_, (file, seen, _)| file.has_changed(*seen)).collect();
+        (requests, polls)
+    }
+
+    /// How long nothing has to be looked at, if nothing happens.
+    fn limit(&self, now: Instant) -> Option<Duration> {
+        let deadline = self.requests.values().filter_map(|waiting| waiting.asked.deadline()).min();
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(now));
+        let look = self.requests.values().any(|waiting| waiting.was_interrupted).then_some(LOOK_AT_SIGNALS);
+        left.into_iter().chain(look).min()
+    }
+}
+
 /// Whether a thread has a signal pending that is meant to end it: HUP, INT, QUIT, KILL or TERM, not blocked and not
-/// ignored. A thread that is gone needs no answer any more; one in a namespace that we can't see is never known to end.
+/// ignored. A thread that is gone needs no answer any more.
 fn is_ending(thread: u32) -> bool {
     /// Bit N-1 is signal N.
     const ENDING: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 8 | 1 << 14;
-    if thread == 0 {
-        return false;
-    }
     let Ok(status) = std::fs::read_to_string(format!("/proc/{thread}/status")) else { return true };
     let mask = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -194,7 +319,6 @@ mod tests {
     #[test]
     fn a_thread_without_signals_goes_on_and_one_that_is_gone_has_ended() {
         assert!(!is_ending(std::process::id()));
-        assert!(!is_ending(0));
         assert!(is_ending(u32::MAX));
     }
 }

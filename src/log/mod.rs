@@ -25,9 +25,9 @@
 //! | [`problem`] | what can be wrong with a source, and the closed list of its kinds |
 //! | [`verify`] | everything checked: each batch, index, snapshot, checkpoint and name |
 //! | [`times`], [`time_hint`] | when the records of a segment were written, by the headers of its batches; cheaply, for listings |
-//! | [`transactions`] | which records `read_committed` hides |
 //! | [`keys`] | which batches have a key |
 //! | [`transactions`] | which records `read_committed` hides, by the log, snapshots and transaction indexes |
+//! | [`watch`], [`signal`] | changes of a source, noticed at once |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
 //! | [`glance`] | what a partition looks like, at little cost |
 //! | [`heads`] | what the first bytes of a file tell of it |
@@ -61,6 +61,7 @@ pub mod salvage;
 pub mod scan;
 pub mod segment;
 pub mod sidecar;
+pub mod signal;
 pub mod source;
 pub mod suspects;
 mod swaps;
@@ -72,6 +73,7 @@ mod tolerant;
 pub mod transactions;
 pub mod unpacked;
 pub mod verify;
+pub mod watch;
 mod window;
 
 pub use error::LogError;

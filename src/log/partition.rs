@@ -286,6 +286,11 @@ impl Partition {
         self.bounds.high_watermark.as_ref()?.offsets().get(&self.name).copied()
     }
 
+    /// Where the high watermark is checkpointed, if it is.
+    pub fn high_watermark_directory(&self) -> Option<&Path> {
+        self.bounds.high_watermark.as_ref()?.path.parent()
+    }
+
     /// The number of the segment where a search for `target` begins: the last with a base at or below it.
     pub fn floor(segments: &[Arc<Segment>], target: Offset) -> usize {
         segments.partition_point(|segment| segment.lower <= target).saturating_sub(1)

@@ -1,15 +1,26 @@
 //! Mounting with the right flags, and serving until the mount is taken away.
 
+use std::fmt;
+use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use fuser::{Config, Filesystem, MountOption, Session, SessionACL};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::CWD;
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, OpenTreeFlags, mount_remount, open_tree};
 
 use super::mountinfo::Mounts;
 use super::unmount::{self, How, one_line};
 use super::{FIRST_ANSWER, FS_TYPE, MountError, sys};
+
+/// How long those who were let go have to close their files.
+const LETTING_GO: Duration = Duration::from_millis(400);
 
 /// What to mount and where.
 #[derive(Debug, Clone)]
@@ -26,14 +37,18 @@ pub struct Plan {
 #[derive(Debug)]
 pub struct Mounted {
     unmounter: Unmounter,
+    /// The mount as nobody else sees it: writable.
+    writable: Option<OwnedFd>,
     loops: JoinHandle<io::Result<()>>,
 }
 
 /// Takes one mount away, and no other that has come to the same place since.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Unmounter {
     path: PathBuf,
     id: u64,
+    /// Ends what would hold the mount for ever: files without an end.
+    let_go: Arc<dyn Fn() + Send + Sync>,
 }
 
 /// What became of a mount.
@@ -45,13 +60,24 @@ pub enum Unmounted {
     Detached,
 }
 
-/// Mounts and serves; returns when an answer has come through the mount.
+/// Mounts and serves; returns when an answer has come through the mount. `let_go` ends what would hold it for ever; it is called when the
+/// mount is to be taken away, and when somebody else has done so.
 ///
 /// # Errors
 /// [`MountError`]; then nothing stays mounted.
-pub fn mount<F: Filesystem>(filesystem: F, plan: &Plan) -> Result<Mounted, MountError> {
+pub fn mount<F: Filesystem>(
+    filesystem: F,
+    plan: &Plan,
+    let_go: impl Fn() + Send + Sync + 'static,
+) -> Result<Mounted, MountError> {
     let refused = |cause: &io::Error| MountError::Refused { path: plan.path.clone(), cause: explain(cause) };
-    let session = Session::new(filesystem, &plan.path, &config(plan)).map_err(|cause| refused(&cause))?;
+    let mut config = config(plan);
+    let is_writable = can_make_views(&plan.path);
+    if is_writable {
+        // It becomes read-only in a moment, but for us.
+        config.mount_options.retain(|option| *option != MountOption::RO);
+    }
+    let session = Session::new(filesystem, &plan.path, &config).map_err(|cause| refused(&cause))?;
     let mut session = session.spawn().map_err(|cause| refused(&cause))?;
     // fuser unmounts by path when its session is dropped, after the end too: it would take away what has been
     // mounted at the same place since. So it never gets to drop it; unmounting is ours.
@@ -62,9 +88,19 @@ pub fn mount<F: Filesystem>(filesystem: F, plan: &Plan) -> Result<Mounted, Mount
         .ok()
         .and_then(|mounts| mounts.at(&plan.path).map(|mount| mount.id))
         .unwrap_or_default();
-    let unmounter = Unmounter { path: plan.path.clone(), id };
+    let unmounter = Unmounter { path: plan.path.clone(), id, let_go: Arc::new(let_go) };
+    let writable = match is_writable.then(|| keep_writable(&plan.path)).transpose() {
+        Ok(writable) => writable,
+        Err(cause) => {
+            let _ = unmount::release(&plan.path, How::Detach);
+            return Err(refused(&cause));
+        }
+    };
     match first_answer(&plan.path) {
-        Ok(()) => Ok(Mounted { unmounter, loops }),
+        Ok(()) => {
+            unmounter.watch();
+            Ok(Mounted { unmounter, writable, loops })
+        }
         Err(cause) => {
             let _ = unmount::release(&plan.path, How::Detach);
             Err(MountError::Silent { path: plan.path.clone(), cause })
@@ -73,6 +109,11 @@ pub fn mount<F: Filesystem>(filesystem: F, plan: &Plan) -> Result<Mounted, Mount
 }
 
 impl Mounted {
+    /// The root of the mount in a view that is writable, where there is one. While it is open, serving doesn't end.
+    pub fn take_writable(&mut self) -> Option<OwnedFd> {
+        self.writable.take()
+    }
+
     /// What takes it away, for another thread.
     pub fn unmounter(&self) -> Unmounter {
         self.unmounter.clone()
@@ -97,20 +138,56 @@ impl Unmounter {
     /// # Errors
     /// What the kernel or fusermount3 says.
     pub fn unmount(&self) -> io::Result<Unmounted> {
-        if Mounts::read()?.at(&self.path).is_none_or(|mount| mount.id != self.id) {
-            return Ok(Unmounted::Gone);
-        }
-        match unmount::release(&self.path, How::IfUnused) {
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                unmount::release(&self.path, How::Detach).map(|()| Unmounted::Detached)
+        (self.let_go)();
+        let begun = Instant::now();
+        loop {
+            if !self.is_mounted()? {
+                return Ok(Unmounted::Gone);
             }
-            other => other.map(|()| Unmounted::Gone),
+            match unmount::release(&self.path, How::IfUnused) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
+                other => return other.map(|()| Unmounted::Gone),
+            }
+            if begun.elapsed() >= LETTING_GO {
+                return unmount::release(&self.path, How::Detach).map(|()| Unmounted::Detached);
+            }
+            thread::sleep(LETTING_GO / 20);
+        }
+    }
+
+    fn is_mounted(&self) -> io::Result<bool> {
+        Ok(Mounts::read()?.at(&self.path).is_some_and(|mount| mount.id == self.id))
+    }
+
+    /// Begins a thread that notices when somebody takes the mount away, also while files of it are open.
+    fn watch(&self) {
+        let unmounter = self.clone();
+        let body = move || {
+            let Ok(mounts) = File::open("/proc/self/mountinfo") else { return };
+            while unmounter.is_mounted().unwrap_or(false) {
+                // See proc(5): a change of the mounts is an urgent condition.
+                let mut change = [PollFd::new(&mounts, PollFlags::PRI)];
+                match poll(&mut change, None) {
+                    Ok(_) | Err(Errno::INTR) => {}
+                    Err(error) => return tracing::warn!(%error, "mounts are not watched"),
+                }
+            }
+            (unmounter.let_go)();
+        };
+        if let Err(error) = thread::Builder::new().name("mounts".to_owned()).spawn(body) {
+            tracing::warn!(%error, "followers of a mount that is detached stay");
         }
     }
 
     /// The mountpoint.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+impl fmt::Debug for Unmounter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unmounter").field("path", &self.path).field("id", &self.id).finish_non_exhaustive()
     }
 }
 
@@ -141,6 +218,23 @@ fn fs_name(source: &str, user: u32) -> String {
         0 => source.to_owned(),
         _ => source.replace('\\', "\\\\").replace(',', "\\,"),
     }
+}
+
+/// Whether this process may make views of mounts, which takes CAP_SYS_ADMIN.
+fn can_make_views(path: &Path) -> bool {
+    view(path).is_ok()
+}
+
+fn view(path: &Path) -> rustix::io::Result<OwnedFd> {
+    open_tree(CWD, path, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
+}
+
+/// Makes a mount read-only for all but the holder of the result, which is a view of it that is nowhere to be seen.
+fn keep_writable(path: &Path) -> io::Result<OwnedFd> {
+    let view = view(path)?;
+    let harmless = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::NOATIME;
+    mount_remount(path, MountFlags::BIND | MountFlags::RDONLY | harmless, "")?;
+    Ok(view)
 }
 
 /// Asks through the mount for its root, as the first user would.

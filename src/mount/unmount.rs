@@ -78,11 +78,12 @@ pub enum How {
     Detach,
 }
 
-/// `topicfs umount`: takes our mount from `path`. A dead one goes whoever still holds it.
+/// `topicfs umount`: takes our mount from `path`. A dead one goes whoever still holds it, and so does one of which nothing is open
+/// but files that have no end, as `endless` tells them: those who read them come to their end then.
 ///
 /// # Errors
 /// [`UnmountError`].
-pub fn unmount(path: &Path, how: How) -> Result<(), UnmountError> {
+pub fn unmount(path: &Path, how: How, endless: impl Fn(&Path) -> bool) -> Result<(), UnmountError> {
     let point = resolve(path).map_err(|cause| UnmountError::Unreachable { path: path.to_owned(), cause })?;
     let mounts = Mounts::read().unwrap_or_default();
     let Some(mount) = mounts.at(&point) else {
@@ -95,7 +96,10 @@ pub fn unmount(path: &Path, how: How) -> Result<(), UnmountError> {
         return Err(UnmountError::NotOurs { path: point, fs_type: mount.fs_type.clone() });
     }
     match release(&point, how) {
-        Err(error) if error.kind() == io::ErrorKind::ResourceBusy && looks_dead(&point) => {
+        Err(error)
+            if error.kind() == io::ErrorKind::ResourceBusy
+                && (looks_dead(&point) || is_open_only_for(&point, endless)) =>
+        {
             release(&point, How::Detach).map_err(|cause| UnmountError::Refused { path: point, cause })
         }
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
@@ -166,12 +170,21 @@ pub(super) fn held_by(point: &Path) -> String {
     }
 }
 
+/// Whether all that is open of a mount are files of some kind, as far as `/proc` shows it to this user.
+fn is_open_only_for(point: &Path, kind: impl Fn(&Path) -> bool) -> bool {
+    let held: Vec<_> = processes().flat_map(|pid| held(pid, point)).collect();
+    !held.is_empty() && held.iter().all(|path| kind(path))
+}
+
+/// The numbers of all processes that this user may see.
+fn processes() -> impl Iterator<Item = u32> {
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    all.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
 /// The processes that hold something of a mount, except for `this_one`.
 fn holders(point: &Path, this_one: u32) -> Vec<String> {
-    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
-    let numbered = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let holding =
-        numbered.filter(|pid| *pid != this_one && holds(&Path::new("/proc").join(pid.to_string()), point));
+    let holding = processes().filter(|pid| *pid != this_one && held(*pid, point).next().is_some());
     let described = holding.map(|pid| {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         format!("{} (pid {pid})", name.trim_end())
@@ -179,13 +192,17 @@ fn holders(point: &Path, this_one: u32) -> Vec<String> {
     described.collect()
 }
 
-/// Whether a process has a directory or a file of the mount. Links are read and not followed: a dead or slow mount
+/// The directories and files of the mount that a process has. Links are read and not followed: a dead or slow mount
 /// can't stop this.
-fn holds(process: &Path, point: &Path) -> bool {
+fn held(pid: u32, point: &Path) -> impl Iterator<Item = PathBuf> {
+    let process = Path::new("/proc").join(pid.to_string());
     let links = ["cwd", "root"].into_iter().map(|name| process.join(name));
     let files = fs::read_dir(process.join("fd")).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut targets = links.chain(files).filter_map(|link| fs::read_link(link).ok());
-    targets.any(|target| target.starts_with(point))
+    let links: Vec<PathBuf> = links.chain(files).collect();
+    links
+        .into_iter()
+        .filter_map(|link| fs::read_link(link).ok())
+        .filter(move |target| target.starts_with(point))
 }
 
 #[cfg(test)]
@@ -196,7 +213,7 @@ mod tests {
     fn what_is_not_ours_is_left_alone() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().canonicalize().unwrap();
-        let error = |path: &Path| unmount(path, How::IfUnused).unwrap_err().to_string();
+        let error = |path: &Path| unmount(path, How::IfUnused, |_| false).unwrap_err().to_string();
         assert_eq!(error(&path), format!("nothing is mounted on {}", path.display()));
         assert_eq!(
             error(Path::new("/proc")),

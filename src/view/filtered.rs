@@ -16,6 +16,7 @@ use crate::view::layout::{Block, to_index};
 use crate::view::partition_view::{ViewError, damaged};
 use crate::view::passing::{Met, Passing, Step, Walk};
 use crate::view::reading::push_batch;
+use crate::view::rendered::Rendered;
 use crate::view::run::{Goal, Run};
 use crate::view::selection::Effort;
 
@@ -37,9 +38,6 @@ struct Found {
     /// The damage that ended it, where the mount asks for an error there.
     damage: Option<(Arc<Run>, Offset)>,
 }
-
-/// The bytes of a block's records that pass, and each record with where it ends in them.
-pub(super) type RenderedBlock = (Vec<u8>, Vec<(Timed, usize)>);
 
 /// A stretch of the file.
 #[derive(Debug, Clone)]
@@ -110,7 +108,7 @@ impl Filtered {
                 let at = at + (out.len() - begun) as u64;
                 let Some((index, start, piece)) = self.piece_at(env, at)? else {
                     let damage = self.lock().damage.clone().filter(|_| out.len() == begun);
-                    return damage.map_or(Ok(()), |(run, offset)| Err(damaged(&run, offset)));
+                    return damage.map_or(Ok(()), |(run, offset)| Err(damaged(&run.segment, offset)));
                 };
                 let wanted = (at - start)..(piece.end - start).min(at - start + (goal - out.len()) as u64);
                 self.copy(env, index, &piece, wanted, out)?;
@@ -145,25 +143,22 @@ impl Filtered {
         Ok((first, last))
     }
 
-    /// Renders the records that pass of the next block that has some: the bytes, and each record with where it ends in them.
+    /// Renders the records that pass of the next block that has some: `None` at the end.
     ///
     /// # Errors
     /// Those of reading; [`ViewError::Damaged`] where the mount asks for that.
-    pub(super) fn next_rendered(&self, walk: &mut Walk) -> Result<Option<RenderedBlock>, ViewError> {
+    pub(super) fn next_rendered(&self, walk: &mut Walk) -> Result<Option<Rendered>, ViewError> {
         self.with_env(|env| {
             loop {
                 match self.passing.step(env, walk, &mut u64::MAX.clone())? {
                     Step::On | Step::TooDear => {}
                     Step::Done => return Ok(None),
-                    Step::Damage(run, offset) => return Err(damaged(&run, offset)),
+                    Step::Damage(run, offset) => return Err(damaged(&run.segment, offset)),
                     Step::Block(met) => {
-                        let (mut bytes, mut records) = (Vec::new(), Vec::new());
-                        self.render(env, &met, |part, timed| {
-                            bytes.extend_from_slice(part);
-                            records.push((timed, bytes.len()));
-                        })?;
-                        if !records.is_empty() {
-                            return Ok(Some((bytes, records)));
+                        let mut rendered = Rendered::default();
+                        self.render(env, &met, |part, timed| rendered.push(part, timed))?;
+                        if !rendered.is_empty() {
+                            return Ok(Some(rendered));
                         }
                     }
                 }

@@ -12,12 +12,12 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::log::times::Timed;
 use crate::units::{Offset, Timestamp};
 use crate::view::filtered::Filtered;
 use crate::view::layout::to_index;
 use crate::view::partition_view::ViewError;
 use crate::view::passing::Walk;
+use crate::view::rendered::Rendered;
 use crate::view::selection::{Effort, Selection};
 
 /// Bytes of output between checkpoints, while there are few.
@@ -93,30 +93,6 @@ struct Cursor {
     next: Offset,
     walk: Walk,
     block: Option<Rendered>,
-}
-
-/// The rendered records of a block.
-#[derive(Debug, Clone)]
-struct Rendered {
-    bytes: Vec<u8>,
-    /// Each record with where it ends.
-    records: Vec<(Timed, usize)>,
-    index: usize,
-}
-
-impl Rendered {
-    fn head(&self) -> Option<Timed> {
-        self.records.get(self.index).map(|(timed, _)| *timed)
-    }
-
-    /// The next record's bytes, which count as given then.
-    fn take(&mut self) -> Option<(Timed, &[u8])> {
-        let start =
-            self.index.checked_sub(1).and_then(|before| self.records.get(before)).map_or(0, |(_, end)| *end);
-        let (timed, end) = *self.records.get(self.index)?;
-        self.index += 1;
-        Some((timed, self.bytes.get(start..end)?))
-    }
 }
 
 impl Merged {
@@ -218,7 +194,7 @@ impl Merged {
         let is_through = cursor.block.as_ref().is_none_or(|block| block.head().is_none());
         if is_through {
             let block = cursor.block.take();
-            reader.waiting = reader.waiting.saturating_sub(block.map_or(0, |block| block.bytes.len()));
+            reader.waiting = reader.waiting.saturating_sub(block.map_or(0, |block| block.len()));
         }
         self.push_head(reader, number)?;
         self.note(reader);
@@ -283,8 +259,7 @@ impl Merged {
             return Ok(());
         }
         let rendered = share.records.next_rendered(&mut cursor.walk)?;
-        let rendered = rendered.map(|(bytes, records)| Rendered { bytes, records, index: 0 });
-        reader.waiting += rendered.as_ref().map_or(0, |block| block.bytes.len());
+        reader.waiting += rendered.as_ref().map_or(0, Rendered::len);
         cursor.block = rendered;
         if reader.waiting > MAX_WAITING_BYTES {
             reader.forget_others(number);
@@ -387,6 +362,6 @@ impl Reader {
             }
         }
         let block = self.cursors.get(kept).and_then(|cursor| cursor.block.as_ref());
-        self.waiting = block.map_or(0, |block| block.bytes.len());
+        self.waiting = block.map_or(0, |block| block.len());
     }
 }

@@ -15,7 +15,8 @@
 //! | [`reading`] | rendering a run's blocks, and walking over their records |
 //! | [`selection`] | a range of records as one file: size, and reading at any position |
 //! | [`filtered`], [`passing`] | the records that pass a filter as one file; a walk over them |
-//! | [`merged`] | records of several partitions, merged by time |
+//! | [`following`], `follower` | records as they come, for readers that wait |
+//! | [`merged`], `rendered` | records of several partitions, merged by time |
 //! | [`times`], `epochs` | records by time, ends of leader epochs, as a broker answers for them |
 //! | [`partition_view`], `counting` | one partition: its runs, records by offset, counting from any place |
 //! | [`keys`], [`key_history`], [`key_list`] | the latest record of a key; all of them as one file; the keys that have a value |
@@ -30,6 +31,8 @@ pub mod encoding;
 pub mod env;
 mod epochs;
 pub mod filtered;
+mod follower;
+pub mod following;
 pub mod format;
 mod frontier;
 pub mod info;
@@ -46,6 +49,7 @@ pub mod passing;
 pub mod problems;
 pub mod reading;
 pub mod record_json;
+mod rendered;
 pub mod run;
 pub mod selection;
 pub mod shared;

@@ -293,12 +293,12 @@ impl PartitionView {
             let mut next = Offset(i64::MIN);
             for block in run.blocks() {
                 if block.is_after_damage() && block.base() > from && next < to {
-                    return Err(damaged(&run, block.base()));
+                    return Err(damaged(&run.segment, block.base()));
                 }
                 next = block.last().next();
             }
             if run.ends_damaged() && next < to && segment.below() > from {
-                return Err(damaged(&run, segment.below()));
+                return Err(damaged(&run.segment, segment.below()));
             }
         }
         Ok(())
@@ -306,7 +306,7 @@ impl PartitionView {
 }
 
 /// The error at the damage before `offset`.
-pub(super) fn damaged(run: &Run, offset: Offset) -> ViewError {
-    let name = run.segment.path.file_name().unwrap_or_default();
+pub(super) fn damaged(segment: &Segment, offset: Offset) -> ViewError {
+    let name = segment.path.file_name().unwrap_or_default();
     ViewError::Damaged { file: name.to_string_lossy().into_owned(), offset }
 }

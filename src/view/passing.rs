@@ -28,7 +28,7 @@ pub enum Filter {
 
 impl Filter {
     /// Whether it is wanted.
-    fn passes(&self, record: &Record<'_>) -> bool {
+    pub(super) fn passes(&self, record: &Record<'_>) -> bool {
         match self {
             Self::Everything => true,
             Self::Period(period) => period.contains(record.timestamp),

@@ -161,12 +161,12 @@ impl Selection {
             run.extend(env, format, Goal::Byte(at))?;
             let Some(placed) = run.at_output(format, at) else {
                 if self.view.scope.fail_on_damage && run.ends_damaged() && self.goes_on_after(run.reached()) {
-                    return Err(damaged(run, run.segment.below()));
+                    return Err(damaged(&run.segment, run.segment.below()));
                 }
                 return Ok(PartRead::Ended);
             };
             if self.fails_before(&placed, at) {
-                return Err(damaged(run, placed.block.base()));
+                return Err(damaged(&run.segment, placed.block.base()));
             }
             let end = self.end_in_block(env, part, &placed)?;
             if at >= end {

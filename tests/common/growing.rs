@@ -5,15 +5,17 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tempfile::TempDir;
 
 use super::fixtures;
 
-/// A data directory with the partition `t-0`.
+/// A data directory with the partition `t-0`, or another partition in it.
 #[derive(Debug)]
 pub struct Growing {
-    data: TempDir,
+    data: Arc<TempDir>,
+    number: i32,
     batches: Vec<Vec<u8>>,
     taken: usize,
     base: i64,
@@ -25,9 +27,18 @@ impl Growing {
     pub fn new() -> Self {
         let written = fixtures::case("4.4.0", "codecs").data().join("codec-none-1/00000000000000000000.log");
         let batches = split(&fs::read(written).expect("a segment"));
-        let data = tempfile::tempdir().expect("temporary directory");
-        fs::create_dir(data.path().join("t-0")).expect("directory can be made");
-        let growing = Self { data, batches, taken: 0, base: 0, end: 0 };
+        let data = Arc::new(tempfile::tempdir().expect("temporary directory"));
+        Self::begin(data, 0, batches)
+    }
+
+    /// Another partition of the topic, in the same data directory.
+    pub fn beside(&self, number: i32) -> Self {
+        Self::begin(self.data.clone(), number, self.batches.clone())
+    }
+
+    fn begin(data: Arc<TempDir>, number: i32, batches: Vec<Vec<u8>>) -> Self {
+        let growing = Self { data, number, batches, taken: 0, base: 0, end: 0 };
+        fs::create_dir(growing.partition()).expect("directory can be made");
         growing.write(&[]);
         growing
     }
@@ -39,7 +50,7 @@ impl Growing {
 
     /// The partition's directory.
     pub fn partition(&self) -> PathBuf {
-        self.data().join("t-0")
+        self.data().join(format!("t-{}", self.number))
     }
 
     /// The file of the segment with base offset `base`.

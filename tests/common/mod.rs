@@ -19,5 +19,6 @@ pub mod kafka;
 pub mod logs;
 pub mod model;
 pub mod mounted;
+pub mod reader;
 pub mod salvaged;
 pub mod shown;

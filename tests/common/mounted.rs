@@ -117,6 +117,22 @@ impl Mounted {
 
     /// The most memory that the mount's process has had resident.
     pub fn peak_memory_kib(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("its status");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+        peak.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
+    /// The number of the mount's process.
+    pub fn pid(&self) -> u32 {
+        self.find_process().expect("the mount's process")
+    }
+
+    /// Whether it still has a process.
+    pub fn is_served(&self) -> bool {
+        self.find_process().is_some()
+    }
+
+    fn find_process(&self) -> Option<u32> {
         let point = self.point.to_str().expect("UTF-8").as_bytes();
         let processes = fs::read_dir("/proc").expect("processes");
         let is_it = |path: &PathBuf| {
@@ -125,11 +141,8 @@ impl Mounted {
             words.next().is_some_and(|program| program.ends_with(b"topicfs"))
                 && words.any(|word| word == point)
         };
-        let process =
-            processes.filter_map(|entry| Some(entry.ok()?.path())).find(is_it).expect("the mount's process");
-        let status = fs::read_to_string(process.join("status")).expect("its status");
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
-        peak.trim().trim_end_matches(" kB").parse().expect("a number")
+        let process = processes.filter_map(|entry| Some(entry.ok()?.path())).find(is_it)?;
+        process.file_name()?.to_str()?.parse().ok()
     }
 
     fn is_mounted(&self) -> bool {

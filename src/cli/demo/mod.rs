@@ -9,11 +9,10 @@ use std::process::ExitCode;
 
 use super::args::DemoArgs;
 use super::logging::{self, Level, To};
-use super::mount::open;
+use super::mount::{self, open};
 use crate::config::Config;
-use crate::fuse::Adapter;
 use crate::mount::checks::{self, Wishes};
-use crate::mount::session::{self, Mounted, Plan};
+use crate::mount::session::{Mounted, Plan};
 use crate::mount::signals::Signals;
 use crate::mount::sys::{self, ClosedPipe};
 use sample::Sample;
@@ -53,7 +52,7 @@ fn mount(sample: &Sample) -> anyhow::Result<Mounted> {
     let source_name = sample.data.display().to_string();
     let fs = open(&source_name, &Config::default())?;
     let plan = Plan { path: mountpoint.path, source_name, allow_other: false };
-    Ok(signals.around(|| session::mount(Adapter::new(fs), &plan))?)
+    Ok(signals.around(|| mount::mount(fs, &plan))?)
 }
 
 /// What to type next, with paths that can be copied.

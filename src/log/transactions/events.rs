@@ -44,7 +44,8 @@ impl TxnEvent {
     /// What `batch` does, if it belongs to a transaction.
     pub fn of(batch: &Batch<'_>, decoder: &mut Decoder, limits: &Limits) -> Option<Self> {
         let header = &batch.header;
-        let producer = header.producer_id.filter(|_| header.is_transactional)?;
+        // A control batch is a marker whether or not it is flagged as transactional: broker and consumer ask for no more.
+        let producer = header.producer_id.filter(|_| header.is_transactional || header.is_control)?;
         let (kind, offset) = if header.is_control {
             let record = batch.records(decoder, limits).ok()?.next()?.ok()?;
             let kind = match ControlType::parse(record.key?).ok()? {

@@ -237,9 +237,9 @@ impl Walk<'_> {
 
     fn transaction(&mut self, batch: &Batch<'_>, contents: &Contents) {
         let header = &batch.header;
-        let Some(producer @ ProducerId(_)) = header.producer_id.filter(|_| header.is_transactional) else {
-            return;
-        };
+        // As in [`TxnEvent::of`]: markers need no flag.
+        let is_of_one = header.is_transactional || header.is_control;
+        let Some(producer @ ProducerId(_)) = header.producer_id.filter(|_| is_of_one) else { return };
         match contents.marker {
             Some(ControlType::Abort) => self.transactions.abort(producer, header.last_offset),
             Some(ControlType::Commit) => self.transactions.commit(producer, header.last_offset),
