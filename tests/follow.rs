@@ -202,7 +202,7 @@ fn every_tool_ends_at_once_when_it_is_told_to() {
         &["python3", "-c", python],
         &["perl", "-ne", "$| = 1; print"],
         &["busybox", "head", "-n", "1000"],
-        &["rg", "--line-buffered", "offset"],
+        &["rg", "--no-mmap", "--line-buffered", "offset"],
         &["sort"],
         &["md5sum"],
     ];
@@ -576,4 +576,46 @@ fn a_file_of_a_range_stays_readable_from_the_kernels_cache() {
     let mut read = vec![0; whole.len()];
     held.read_exact_at(&mut read, 0).expect("it was read once, and is in the page cache");
     assert!(read == whole);
+}
+
+/// What the kernel tells of a file of the mount is what came through the mount: so growing files that are open are touched.
+#[test]
+fn programs_that_watch_a_growing_file_are_told_of_growth() {
+    if !is_root() || !has("inotifywait") {
+        return;
+    }
+    let Some((mut growing, mounted)) = mounted_with(2, "") else { return };
+    for name in [
+        "t/0/log.jsonl",
+        "t/0/tail",
+        "t/all/tail.jsonl",
+        "t/0@committed/log",
+        "t/0/by-segment/00000000000000000000",
+    ] {
+        let path = mounted.path(name);
+        let held = File::open(&path).unwrap();
+        let before = (held.metadata().unwrap().len(), held.metadata().unwrap().modified().unwrap());
+        let watcher = Reader::script(r#"exec inotifywait -q -m -e modify --format %e "$f""#, &path);
+        wait_until("it watches", || watches(watcher.pid()));
+        growing.append(1);
+        wait_until(name, || watcher.printed().starts_with(b"MODIFY\n"));
+        wait_until("it is longer", || held.metadata().unwrap().len() > before.0);
+        let source = fs::metadata(growing.segment(0)).unwrap().modified().unwrap();
+        assert!(held.metadata().unwrap().modified().unwrap() <= source, "its time is the source's");
+    }
+    // A user may change nothing all the same.
+    let file = mounted.path("t/0/log");
+    for words in [&["touch"][..], &["truncate", "-s", "0"], &["chmod", "777"]] {
+        let refused = Command::new(words[0]).args(&words[1..]).arg(&file).output().unwrap();
+        let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && text.contains("Read-only file system"), "{words:?}: {text}");
+    }
+}
+
+/// Whether a process has an inotify watch.
+fn watches(pid: u32) -> bool {
+    let infos = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
+    infos
+        .into_iter()
+        .any(|info| fs::read_to_string(info.path()).is_ok_and(|text| text.contains("inotify wd:")))
 }

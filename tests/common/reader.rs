@@ -65,7 +65,8 @@ impl Reader {
 
     /// Whether it has opened its file, and waits in the kernel.
     pub fn is_waiting(&self) -> bool {
-        let descriptors = std::fs::read_dir(format!("/proc/{}/fd", self.pid())).into_iter().flatten().flatten();
+        let descriptors =
+            std::fs::read_dir(format!("/proc/{}/fd", self.pid())).into_iter().flatten().flatten();
         let mut files = descriptors.filter_map(|descriptor| std::fs::read_link(descriptor.path()).ok());
         if !files.any(|file| file == self.file) {
             return false;
