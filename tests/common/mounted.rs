@@ -117,6 +117,18 @@ impl Mounted {
 
     /// The most memory that the mount's process has had resident.
     pub fn peak_memory_kib(&self) -> u64 {
+        self.memory_kib("VmHWM:")
+    }
+
+    /// A figure of memory in the status of the mount's process.
+    pub fn memory_kib(&self, figure: &str) -> u64 {
+        let status = fs::read_to_string(self.process().join("status")).expect("its status");
+        let line = status.lines().find_map(|line| line.strip_prefix(figure)).expect("a figure");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
+    /// The directory in `/proc` of the mount's process.
+    pub fn process(&self) -> PathBuf {
         let point = self.point.to_str().expect("UTF-8").as_bytes();
         let processes = fs::read_dir("/proc").expect("processes");
         let is_it = |path: &PathBuf| {
@@ -125,11 +137,7 @@ impl Mounted {
             words.next().is_some_and(|program| program.ends_with(b"topicfs"))
                 && words.any(|word| word == point)
         };
-        let process =
-            processes.filter_map(|entry| Some(entry.ok()?.path())).find(is_it).expect("the mount's process");
-        let status = fs::read_to_string(process.join("status")).expect("its status");
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
-        peak.trim().trim_end_matches(" kB").parse().expect("a number")
+        processes.filter_map(|entry| Some(entry.ok()?.path())).find(is_it).expect("the mount's process")
     }
 
     fn is_mounted(&self) -> bool {
