@@ -389,5 +389,9 @@ fn check_mount(mounted: &Mounted) {
             assert_eq!(String::from_utf8_lossy(&mounted::read(&mounted.path(&path))), "", "{path}");
         }
     }
-    assert_eq!(mounted.log(), "", "the mount's log");
+    let log = mounted.log();
+    let said: Vec<_> =
+        log.lines().filter(|line| [" WARN ", "ERROR "].iter().any(|level| line.contains(level))).collect();
+    assert!(said.is_empty(), "{said:#?}");
+    eprintln!("{} lines in the mount's log, no warning", log.lines().count());
 }

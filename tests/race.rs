@@ -20,6 +20,15 @@ const IN_SEGMENT: usize = 20;
 /// What is read, each by two readers.
 const PATHS: [&str; 5] = ["t/0/log", "t/0/log.jsonl", "t/0/log.tsv", "t/0/tail.jsonl", "t/0/log.log"];
 
+/// Asks for the last record's offset until all is written.
+fn ask(fs: &Fs, written: &AtomicBool) {
+    while !written.load(Ordering::Acquire) {
+        for path in ["t/0/offsets/max-timestamp", "t/0/offsets/0000000001", "t/0/by-offset/last-1"] {
+            shown::read(fs, path);
+        }
+    }
+}
+
 /// Reads on until all is written and read.
 fn read_on(fs: &Fs, path: &str, written: &AtomicBool) -> Vec<u8> {
     let node = fs.resolve(path).expect("a path");
@@ -49,6 +58,7 @@ fn readers_of_other_formats_and_rolls_hide_nothing() {
             .flat_map(|path| [path, path])
             .map(|path| (path, scope.spawn(|| read_on(&fs, path, &written))))
             .collect();
+        scope.spawn(|| ask(&fs, &written));
         for number in 0..BATCHES {
             if number % IN_SEGMENT == 0 {
                 growing.roll();
