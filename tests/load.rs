@@ -166,6 +166,7 @@ fn readers_of_all_kinds_get_what_a_consumer_gets() {
     lookers::check(&seen, &witnesses);
     process.check();
     check_mount(&mounted);
+    check_events(&broker.data());
     drop(followers);
     drop(mounted);
     broker.stop(&mut kafka);
@@ -379,6 +380,26 @@ fn check_witnesses(witnesses: &Witnesses, acknowledged: &Value) {
     let (all, committed) = (witnesses["txn-0"].len(), witnesses["txn-0@committed"].len());
     assert!(0 < committed && committed < all, "{committed} of {all} committed");
     eprintln!("{records} records in {} partitions, {} of them aborted", witnesses.len() - 1, all - committed);
+}
+
+/// What was to happen under the readers has happened: rolls, retention and compaction.
+fn check_events(data: &Path) {
+    let names = |partition: &str| {
+        let mut names = mounted::names(&data.join(partition));
+        names.retain(|name| name.ends_with(".log"));
+        names
+    };
+    let (rolled, short, compacted) = (names("plain-0"), names("short-0"), names("compact-0"));
+    assert!(rolled.len() > 4, "{rolled:?}");
+    assert_ne!(short[0], rolled[0], "retention has removed the first segment");
+    let size = |name: &String| data.join("compact-0").join(name).metadata().expect("a segment").len();
+    let smallest = compacted.iter().map(size).min().expect("segments");
+    eprintln!(
+        "{} segments rolled in plain-0, short-0 begins with {}, {} segments of {smallest} bytes and more in compact-0",
+        rolled.len(),
+        short[0],
+        compacted.len()
+    );
 }
 
 /// Nothing is damaged, and the mount has found nothing wrong.

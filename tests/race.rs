@@ -4,11 +4,14 @@
 
 mod common;
 
+use std::fs::File;
+use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use common::growing::Growing;
+use common::mounted::{Mounted, wait_until};
 use common::shown;
 use topicfs::fs::Fs;
 use topicfs::fs::options::Options;
@@ -82,4 +85,32 @@ fn readers_of_other_formats_and_rolls_hide_nothing() {
             expected.len()
         );
     }
+}
+
+#[test]
+fn an_open_file_is_known_also_when_many_others_were_looked_at() {
+    let mut growing = Growing::new();
+    for _ in 0..3 {
+        growing.append(3);
+        growing.roll();
+    }
+    growing.append(3);
+    let Some(mounted) = Mounted::new(growing.data()) else { return };
+    let mut held = File::open(mounted.path("t/0/log.jsonl")).expect("can be opened");
+    let mut read = Vec::new();
+    held.read_to_end(&mut read).expect("can be read");
+    for offset in 0..1100 {
+        let name = format!("t/0/by-offset/{offset}..{}.jsonl", offset + 1);
+        let _ = std::fs::metadata(mounted.path(&name));
+    }
+    std::fs::remove_file(growing.segment(0)).expect("a segment");
+    wait_until("gone", || !mounted.path("t/0/by-segment/00000000000000000000").exists());
+    growing.append(1);
+    assert!(held.metadata().expect("it has a size").len() > read.len() as u64);
+    let before = read.len();
+    held.read_to_end(&mut read).expect("it goes on");
+    assert!(read.len() > before);
+    let mut offsets: Vec<_> = shown::records(&read).into_iter().map(|record| record.offset).collect();
+    offsets.dedup();
+    assert_eq!(offsets, (0..growing.end()).collect::<Vec<_>>());
 }
