@@ -9,6 +9,7 @@ use std::time::SystemTime;
 
 use crate::fs::by_time::{no_later, part_named, parts_of, since};
 use crate::fs::error::{BY_TIME, FsError};
+use crate::fs::handles::Content;
 use crate::fs::key_names;
 use crate::fs::mounted::Fs;
 use crate::fs::names::{self, RecordForm};
@@ -237,6 +238,12 @@ impl Fs {
         if let Some(merged) = self.kept_merged().get(&cache_key) {
             return Ok(merged.clone());
         }
+        // For those who have it open, records keep their order.
+        let node = Node::OfAll(key.clone(), AllItem::Records(records.clone()));
+        if let Some(Content::Merged(merged)) = self.handles().content_of_node(&node) {
+            self.kept_merged().push(cache_key, merged.clone());
+            return Ok(merged);
+        }
         let views = self.views(key)?;
         if stamp(&views)? != records.stamp {
             return Err(FsError::UnknownHandle);
@@ -247,8 +254,7 @@ impl Fs {
             AllKind::Key(key) => Filter::Key(key.clone()),
         };
         let merged = Arc::new(merge(&views, key.committed, records, &filter));
-        self.kept_merged().push(cache_key, merged.clone());
-        Ok(merged)
+        Ok(self.kept_merged().get_or_insert(cache_key, || merged).clone())
     }
 
     /// When the last of the records was written; no later than the end of a period.

@@ -97,6 +97,11 @@ impl Handles {
         self.lock().1.values().find(|handle| handle.ino == ino).map(|handle| handle.content.clone())
     }
 
+    /// The content of some handle of a node.
+    pub fn content_of_node(&self, node: &Node) -> Option<Content> {
+        self.lock().1.values().find(|handle| *handle.node == *node).map(|handle| handle.content.clone())
+    }
+
     /// Drops a handle and returns it.
     pub fn remove(&self, number: u64) -> Option<Handle> {
         self.lock().1.remove(&number)

@@ -381,11 +381,15 @@ impl Fs {
         if let Some(selection) = lock(&self.selections).get(&node) {
             return Ok(selection.clone());
         }
+        // Those who have it open know segments that are gone.
+        if let Some(Content::Selection(selection, _)) = self.handles.content_of_node(&node) {
+            lock(&self.selections).push(node, selection.clone());
+            return Ok(selection);
+        }
         let view = self.view(key)?;
         let Records { format, start, end, .. } = *records;
         let selection = Arc::new(Selection::new(view, key.committed, format, start, end));
-        lock(&self.selections).push(node, selection.clone());
-        Ok(selection)
+        Ok(lock(&self.selections).get_or_insert(node, || selection).clone())
     }
 
     /// The records of a file that pass its filter, shared by all that have it open.

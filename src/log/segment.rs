@@ -166,8 +166,10 @@ impl Segment {
             Some(file) => file,
             None => self.get()?,
         };
+        // What is seen is seen under the lock: a length from before somebody saw the file grow would look like a cut.
+        let mut seen = self.lock_seen();
         let metadata = file.metadata().map_err(|error| LogError::io(&self.path, "stat", error))?;
-        if !self.lock_seen().goes_on(&file, metadata.len(), metadata.modified().ok()) {
+        if !seen.goes_on(&file, metadata.len(), metadata.modified().ok()) {
             return Err(LogError::Stale { path: self.path.clone() });
         }
         Ok((file, metadata.len()))
@@ -226,12 +228,14 @@ impl Segment {
 
     /// Whether `file` is this segment still, grown perhaps.
     pub fn is_same(&self, file: &SegmentFile) -> bool {
-        let seen = self.lock_seen();
-        let grown = match self.packed {
-            None => !seen.was_cut && file.len >= seen.len,
+        if self.id != file.id || self.base != file.base || self.path != file.path {
+            return false;
+        }
+        match self.packed {
+            // It may have grown since `file` was looked at.
+            None => file.len >= self.lock_seen().len_unless_cut() || self.open().is_ok(),
             Some(Packed { len, .. }) => file.len == len,
-        };
-        self.id == file.id && self.base == file.base && self.path == file.path && grown
+        }
     }
 
     /// The start of a scan of the whole segment.
@@ -411,6 +415,11 @@ impl Segment {
 }
 
 impl Seen {
+    /// How long the file was; longer than any file once it was cut.
+    const fn len_unless_cut(&self) -> u64 {
+        if self.was_cut { u64::MAX } else { self.len }
+    }
+
     /// Looks at the file again; whether it is as it was, or has only grown.
     fn goes_on(&mut self, file: &File, len: u64, modified: Option<SystemTime>) -> bool {
         if !self.was_cut && self.modified.is_some() && (self.len, self.modified) == (len, modified) {

@@ -19,6 +19,8 @@ pub(super) struct Frontier<'a> {
     pub(super) run: &'a Run,
     /// What is measured besides the blocks.
     pub(super) format: Option<Format>,
+    /// The blocks that are finished.
+    pub(super) full: Vec<Building>,
     /// The block that batches are added to.
     pub(super) building: Option<Building>,
     /// Whether bytes before the next batch were not readable.
@@ -29,7 +31,13 @@ pub(super) struct Frontier<'a> {
     pub(super) last: Summary,
 }
 
-impl Frontier<'_> {
+impl<'a> Frontier<'a> {
+    /// The end of `run`, before anything is added to it.
+    pub(super) fn new(run: &'a Run, format: Option<Format>, after_damage: bool) -> Self {
+        let (summary, last) = (Summary::default(), Summary::default());
+        Self { run, format, full: Vec::new(), building: None, after_damage, summary, last }
+    }
+
     /// Adds batches until a step's worth was read or the end is met. Where the next one is looked for, and, if the end
     /// was met, whether it is damaged.
     pub(super) fn advance<F: ReadAt>(
@@ -91,7 +99,7 @@ impl Frontier<'_> {
             _ => {
                 let full = self.building.replace(Building::new(totals, self.after_damage));
                 self.after_damage = false;
-                self.run.push(self.format, full.as_ref(), false);
+                self.full.extend(full);
                 self.summary.merge(&std::mem::take(&mut self.last));
                 full.is_some()
             }
@@ -101,7 +109,7 @@ impl Frontier<'_> {
     }
 
     fn close_before_damage(&mut self) {
-        self.run.push(self.format, self.building.take().as_ref(), false);
+        self.full.extend(self.building.take());
         self.summary.merge(&std::mem::take(&mut self.last));
         self.after_damage = true;
     }

@@ -85,6 +85,12 @@ impl Block {
         (min <= max).then_some((Timestamp(min), Timestamp(max)))
     }
 
+    /// Whether it is `before` and perhaps more.
+    fn begins_with(&self, before: &Self) -> bool {
+        let begins = (self.position, self.base, self.flags) == (before.position, before.base, before.flags);
+        begins && self.end.get() >= before.end.get() && self.last.get() >= before.last.get()
+    }
+
     /// Whether bytes before it were not readable.
     pub fn is_after_damage(&self) -> bool {
         self.flags.get() & Self::AFTER_DAMAGE != 0
@@ -195,31 +201,48 @@ pub struct Layout {
 struct Column {
     format: Format,
     ends: Vec<u64>,
+    /// The last of these blocks as it was when it was measured, if it has grown since.
+    grown: Option<Block>,
+}
+
+impl Column {
+    /// How many blocks are measured as they are now.
+    fn measured(&self) -> usize {
+        self.ends.len() - usize::from(self.grown.is_some())
+    }
+
+    /// Forgets the blocks from `index` on.
+    fn forget(&mut self, index: usize) {
+        if self.ends.len() > index {
+            self.ends.truncate(index);
+            self.grown = None;
+        }
+    }
 }
 
 impl Layout {
     /// How many blocks were measured in `format`; without one, how many are known.
     pub fn measured(&self, format: Option<Format>) -> usize {
         match format {
-            Some(format) => self.column(format).map_or(0, <[u64]>::len),
+            Some(format) => self.column(format).map_or(0, Column::measured),
             None => self.blocks.len(),
         }
     }
 
     /// Bytes of output that were measured in `format`.
     pub fn output(&self, format: Format) -> u64 {
-        self.column(format).and_then(<[u64]>::last).copied().unwrap_or(0)
+        self.column(format).and_then(|column| column.ends.last()).copied().unwrap_or(0)
     }
 
     /// Where block `index` begins in the output.
     pub fn output_before(&self, format: Format, index: usize) -> u64 {
-        let ends = self.column(format).unwrap_or_default();
+        let ends = self.column(format).map_or(&[][..], |column| &column.ends);
         index.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0)
     }
 
     /// The measured block that holds byte `at` of the output.
     pub fn at_output(&self, format: Format, at: u64) -> Option<usize> {
-        let ends = self.column(format)?;
+        let ends = &self.column(format)?.ends;
         let index = ends.partition_point(|end| *end <= at);
         (index < ends.len()).then_some(index)
     }
@@ -234,36 +257,64 @@ impl Layout {
         index.checked_sub(1).and_then(|before| self.blocks.get(before)).map_or(0, Block::records_end)
     }
 
+    /// Block `index` as far as it is measured in `format`.
+    pub fn measured_block(&self, format: Format, index: usize) -> Option<Block> {
+        let column = self.column(format)?;
+        match column.grown.filter(|_| index == column.measured()) {
+            Some(before) => Some(before),
+            None => self.blocks.get(index).copied().filter(|_| index < column.measured()),
+        }
+    }
+
     /// Adds the output length of the next block in `format`.
     pub fn push_output(&mut self, format: Format, len: u64) {
-        let end = self.output(format).saturating_add(len);
+        let end = self.output_before(format, self.measured(Some(format))).saturating_add(len);
         match self.columns.iter_mut().find(|column| column.format == format) {
-            Some(column) => column.ends.push(end),
-            None => self.columns.push(Column { format, ends: vec![end] }),
+            Some(column) => {
+                column.ends.truncate(column.measured());
+                column.grown = None;
+                column.ends.push(end);
+            }
+            None => self.columns.push(Column { format, ends: vec![end], grown: None }),
         }
     }
 
-    /// Drops the last block, which is to be measured again since it has grown.
-    pub fn pop(&mut self) -> Option<Block> {
-        let block = self.blocks.pop()?;
-        for column in &mut self.columns {
-            column.ends.truncate(self.blocks.len());
+    /// Puts `blocks` in the place of those from `index` on, of which there is one at most: it may have grown. What was known of its
+    /// output stays known, so that nobody who looks meanwhile sees less than before.
+    pub fn replace(&mut self, index: usize, blocks: &[Building], format: Option<Format>) {
+        let old = self.blocks.get(index).copied();
+        self.blocks.truncate(index);
+        let mut outputs = Vec::with_capacity(blocks.len());
+        for building in blocks {
+            let (block, output) = building.finish(self.records_before(self.blocks.len()));
+            self.blocks.push(block);
+            outputs.push(output);
         }
-        Some(block)
+        let new = self.blocks.get(index);
+        let grown = old.filter(|old| new.is_some_and(|new| new.begins_with(old)));
+        for column in self.columns.iter_mut().filter(|column| column.ends.len() > index) {
+            match grown.filter(|_| Some(column.format) != format) {
+                Some(old) => column.grown = column.grown.or(Some(old)),
+                None => column.forget(index),
+            }
+        }
+        if let Some(format) = format {
+            outputs.into_iter().for_each(|output| self.push_output(format, output));
+        }
     }
 
-    fn column(&self, format: Format) -> Option<&[u64]> {
-        self.columns.iter().find(|column| column.format == format).map(|column| column.ends.as_slice())
+    fn column(&self, format: Format) -> Option<&Column> {
+        self.columns.iter().find(|column| column.format == format)
     }
 
     /// In how many formats all blocks were measured.
     pub fn complete_columns(&self) -> usize {
-        self.columns.iter().filter(|column| column.ends.len() == self.blocks.len()).count()
+        self.columns.iter().filter(|column| column.measured() == self.blocks.len()).count()
     }
 
     /// The bytes to save: complete columns only, of formats that have a fingerprint; `source_len` is how much of the file they cover.
     pub fn encode(&self, source_len: u64, fingerprints: &[(Format, u32)]) -> Vec<u8> {
-        let complete: Vec<_> = self.columns.iter().filter(|c| c.ends.len() == self.blocks.len()).collect();
+        let complete: Vec<_> = self.columns.iter().filter(|c| c.measured() == self.blocks.len()).collect();
         let of = |format| fingerprints.iter().find(|(own, _)| *own == format).map(|(_, number)| *number);
         let complete: Vec<_> = complete.into_iter().filter_map(|c| Some((of(c.format)?, c))).collect();
         let (blocks, columns) = (count(self.blocks.len()), count(complete.len()));
@@ -298,9 +349,8 @@ impl Layout {
             let (key, after) = U64::ref_from_prefix(rest).ok()?;
             let (ends, after) = <[U64]>::ref_from_prefix_with_elems(after, blocks.len()).ok()?;
             if let Some((format, _)) = fingerprints.iter().find(|(_, own)| u64::from(*own) == key.get()) {
-                layout
-                    .columns
-                    .push(Column { format: *format, ends: ends.iter().map(|end| end.get()).collect() });
+                let ends = ends.iter().map(|end| end.get()).collect();
+                layout.columns.push(Column { format: *format, ends, grown: None });
             }
             rest = after;
         }

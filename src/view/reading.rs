@@ -210,7 +210,10 @@ impl Run {
         offset: Offset,
         edge: Edge,
     ) -> Result<u64, LogError> {
-        let Some((placed, _)) = self.at_offset(format, offset) else { return Ok(self.output(format)) };
+        let placed = match self.at_offset_or_end(format, offset) {
+            Ok(placed) => placed,
+            Err(output) => return Ok(output),
+        };
         let mut output = placed.start;
         if placed.block.base() >= offset {
             return Ok(output);

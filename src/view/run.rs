@@ -15,7 +15,7 @@ use crate::units::{Offset, Position};
 use crate::view::env::Env;
 use crate::view::format::Format;
 use crate::view::frontier::Frontier;
-use crate::view::layout::{Block, Building, Layout};
+use crate::view::layout::{Block, Layout};
 use crate::view::summary::Summary;
 
 /// Source bytes measured before others that wait for the run get a turn.
@@ -76,6 +76,14 @@ struct Ended {
     bound: Offset,
     /// Whether bytes at the end of the file are not readable.
     damaged: bool,
+}
+
+impl Measured {
+    /// Whether nothing came since a scan met the end, or somebody has measured further than may be shown now.
+    fn is_at_end(&self, env: &Env<'_>, len: u64) -> bool {
+        let bound = env.bound();
+        self.ended.is_some_and(|ended| ended.bound > bound || ended.len >= len && ended.bound == bound)
+    }
 }
 
 /// A measured block and its place in the output.
@@ -144,12 +152,13 @@ impl Run {
         let format = format.into();
         let mut has_worked = false;
         loop {
-            let (file, len) = self.segment.open()?;
-            if self.is_met(env, format, goal, len) {
+            if self.is_met(env, format, goal, self.segment.open()?.1) {
                 break;
             }
             has_worked = true;
             let turn = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+            // Somebody may have measured further than the file was long before.
+            let (file, len) = self.segment.open()?;
             if self.is_met(env, format, goal, len) {
                 break;
             }
@@ -225,8 +234,17 @@ impl Run {
     pub fn at_offset(&self, format: Format, offset: Offset) -> Option<(Placed, u64)> {
         let measured = self.read();
         let index = measured.layout.at_offset(offset);
-        (index < measured.layout.measured(Some(format))).then_some(())?;
-        Some((placed(&measured.layout, format, index)?, measured.layout.records_before(index)))
+        let placed =
+            placed(&measured.layout, format, index).filter(|placed| placed.block.last() >= offset)?;
+        Some((placed, measured.layout.records_before(index)))
+    }
+
+    /// What [`Self::at_offset`] finds, or how many bytes of output are measured if that is less.
+    pub(super) fn at_offset_or_end(&self, format: Format, offset: Offset) -> Result<Placed, u64> {
+        let measured = self.read();
+        let found = placed(&measured.layout, format, measured.layout.at_offset(offset));
+        let output = measured.layout.output(format);
+        found.filter(|placed| placed.block.last() >= offset).ok_or(output)
     }
 
     /// Whether all blocks before this one are measured in `format`.
@@ -294,7 +312,7 @@ impl Run {
         }
         let Ok((_, len)) = self.segment.open() else { return 0 };
         let measured = self.read();
-        if measured.ended.is_some_and(|ended| ended.len == len && ended.bound == env.bound()) {
+        if measured.is_at_end(env, len) {
             return 0;
         }
         len.saturating_sub(
@@ -318,16 +336,14 @@ impl Run {
             Goal::Records(count) => measured.layout.blocks.last().is_some_and(|b| b.records_end() >= count),
             Goal::End => false,
         };
-        let at_end = measured.ended.is_some_and(|ended| ended.len == len && ended.bound == env.bound());
-        reached || at_end && known == measured.layout.blocks.len()
+        reached || measured.is_at_end(env, len) && known == measured.layout.blocks.len()
     }
 
     /// The number of blocks that are as they will stay: all when nothing came since the end was met, otherwise all but
     /// the last.
     fn known(&self, env: &Env<'_>, len: u64) -> usize {
         let measured = self.read();
-        let at_end = measured.ended.is_some_and(|ended| ended.len == len && ended.bound == env.bound());
-        measured.layout.blocks.len() - usize::from(measured.open && !at_end)
+        measured.layout.blocks.len() - usize::from(measured.open && !measured.is_at_end(env, len))
     }
 
     /// Measures blocks that another format made known; the source bytes read.
@@ -366,15 +382,17 @@ impl Run {
         file: &Arc<File>,
         len: u64,
     ) -> Result<u64, LogError> {
-        let (start, after_damage) = self.reopen();
+        let Reopened { start, after_damage, index } = self.reopen();
         env.problems.forget_from(&self.segment, start.position);
         let scanner = Scanner::new(file.clone(), len, start, self.segment.limits());
-        let (summary, last) = (Summary::default(), Summary::default());
-        let frontier = Frontier { run: self, format, building: None, after_damage, summary, last };
+        let frontier = Frontier::new(self, format, after_damage);
         let advanced = env.shared.with_workspace(|workspace| frontier.advance(env, scanner, workspace));
-        let (frontier, at, ended) = advanced.inspect_err(|_| self.forget_unfinished(start, after_damage))?;
-        self.push(format, frontier.building.as_ref(), true);
+        let (frontier, at, ended) = advanced?;
+        // All at once: who looks meanwhile sees what was there before, or this.
         let mut measured = self.write();
+        measured.open = frontier.building.is_some();
+        let blocks: Vec<_> = frontier.full.into_iter().chain(frontier.building).collect();
+        measured.layout.replace(index, &blocks, format);
         measured.summary.merge(&frontier.summary);
         measured.last = frontier.last;
         measured.summarized = measured.layout.blocks.len();
@@ -384,51 +402,24 @@ impl Run {
         Ok(at.position.since(start.position))
     }
 
-    /// Takes back the blocks of a step that could not be ended: the next one begins where this one did.
-    fn forget_unfinished(&self, start: Start, after_damage: bool) {
+    /// Where to look for what came since; the last block is looked at again if it may have grown.
+    fn reopen(&self) -> Reopened {
         let mut measured = self.write();
-        (measured.at, measured.after_damage, measured.open) = (Some(start), after_damage, false);
-        while measured.layout.blocks.len() > measured.summarized {
-            measured.layout.pop();
-        }
-    }
-
-    /// Takes the last block away if it may have grown; where to look next, and whether damage is before that place.
-    fn reopen(&self) -> (Start, bool) {
-        let mut measured = self.write();
-        let at = Start { below: self.segment.below(), ..measured.at.unwrap_or(self.start) };
-        let may_grow = measured.open
-            && measured.layout.blocks.last().is_some_and(|block| block.span().1 == at.position.0);
-        measured.open = false;
-        let last = std::mem::take(&mut measured.last);
-        if !may_grow {
+        let start = Start { below: self.segment.below(), ..measured.at.unwrap_or(self.start) };
+        let index = measured.layout.blocks.len();
+        let may_grow = |block: &&Block| measured.open && block.span().1 == start.position.0;
+        let Some(block) = measured.layout.blocks.last().filter(may_grow).copied() else {
+            let last = std::mem::take(&mut measured.last);
             measured.summary.merge(&last);
-            return (at, measured.after_damage);
-        }
-        match measured.layout.pop() {
-            None => (at, measured.after_damage),
-            Some(block) => {
-                measured.summarized = measured.layout.blocks.len();
-                let position = Position(block.span().0);
-                let expected =
-                    measured.layout.blocks.last().map_or(self.start.expected, |before| before.last().next());
-                let is_after_damage = block.is_after_damage();
-                let context = Context { is_after_damage, ..at.context };
-                (Start { position, expected, context, ..at }, is_after_damage)
-            }
-        }
-    }
-
-    /// Adds a finished block, or one that may still grow.
-    pub(super) fn push(&self, format: Option<Format>, building: Option<&Building>, open: bool) {
-        let Some(building) = building else { return };
-        let mut measured = self.write();
-        let (block, output) = building.finish(measured.layout.records_before(measured.layout.blocks.len()));
-        measured.layout.blocks.push(block);
-        if let Some(format) = format {
-            measured.layout.push_output(format, output);
-        }
-        measured.open = open;
+            measured.open = false;
+            return Reopened { start, after_damage: measured.after_damage, index };
+        };
+        let before = index.checked_sub(2).and_then(|before| measured.layout.blocks.get(before));
+        let expected = before.map_or(self.start.expected, |before| before.last().next());
+        let after_damage = block.is_after_damage();
+        let context = Context { is_after_damage: after_damage, ..start.context };
+        let start = Start { position: Position(block.span().0), expected, context, ..start };
+        Reopened { start, after_damage, index: index - 1 }
     }
 
     /// Saves a complete measurement of a segment that is worth it.
@@ -493,6 +484,15 @@ impl Run {
     }
 }
 
+/// Where measuring goes on.
+struct Reopened {
+    start: Start,
+    /// Whether damage is before that place.
+    after_damage: bool,
+    /// The number of the block that begins there.
+    index: usize,
+}
+
 /// The bytes to save: the length of the file, and both summaries.
 fn encode_summaries(summary: &Summary, last: &Summary, len: u64) -> Vec<u8> {
     [len.to_be_bytes().as_slice(), &summary.encode(), &last.encode()].concat()
@@ -507,7 +507,7 @@ fn decode_summaries(bytes: &[u8], len: u64) -> Option<(Summary, Summary)> {
 }
 
 fn placed(layout: &Layout, format: Format, index: usize) -> Option<Placed> {
-    let block = *layout.blocks.get(index)?;
+    let block = layout.measured_block(format, index)?;
     let start = layout.output_before(format, index);
     let before = index.checked_sub(1).and_then(|before| layout.blocks.get(before)).map(Block::last);
     Some(Placed { block, start, end: layout.output_before(format, index + 1), before })

@@ -72,27 +72,48 @@ impl Selection {
                 Effort::All | Effort::Background => u64::MAX,
             };
             let env = &Env { paced: effort == Effort::Background, ..*env };
-            let mut total = 0;
-            for index in 0.. {
-                let Some(part) = self.part(env, index)? else { break };
-                if let Some(len) = part.sealed_len.get() {
-                    total += len;
+            let (mut total, mut index) = (0, 0);
+            while let Some(part) = self.part(env, index)? {
+                let was_final = Self::is_final(env, &part);
+                let Some(len) = self.measured_len(env, &part, &mut left)? else { return Ok(None) };
+                if !was_final && self.is_followed(env, &part, index)? {
+                    // What came before the roll is measured first.
                     continue;
                 }
-                let goal = self.goal(&part);
-                let cost = part.run.cost(env, self.format, goal);
-                if cost > left {
-                    return Ok(None);
-                }
-                left -= cost;
-                part.run.extend(env, self.format, goal)?;
-                total += self.part_len(env, &part)?;
-                if self.ends_in(&part) {
+                total += len;
+                if !Self::is_final(env, &part) || self.ends_in(&part) {
                     break;
                 }
+                index += 1;
             }
             Ok(Some(total))
         })
+    }
+
+    /// The length of a part, measured as far as the selection needs it; `None` when that costs more than is left.
+    fn measured_len(&self, env: &Env<'_>, part: &Part, left: &mut u64) -> Result<Option<u64>, LogError> {
+        if let Some(len) = part.sealed_len.get() {
+            return Ok(Some(*len));
+        }
+        let goal = self.goal(part);
+        let cost = part.run.cost(env, self.format, goal);
+        if cost > *left {
+            return Ok(None);
+        }
+        *left -= cost;
+        part.run.extend(env, self.format, goal)?;
+        self.part_len(env, part).map(Some)
+    }
+
+    /// Whether nothing comes to a part's segment any more, and all in it may be shown.
+    fn is_final(env: &Env<'_>, part: &Part) -> bool {
+        let segment = &part.run.segment;
+        !segment.is_active() && segment.below() <= env.bound()
+    }
+
+    /// Whether a segment that was the last one is now followed by another, and final.
+    fn is_followed(&self, env: &Env<'_>, part: &Part, index: usize) -> Result<bool, LogError> {
+        Ok(self.part(env, index + 1)?.is_some() && Self::is_final(env, part))
     }
 
     /// Measures the segments of the selection from its end on, beside somebody who begins at its start.
@@ -130,8 +151,16 @@ impl Selection {
                 let Some(part) = self.part(env, index)? else { break };
                 let known = part.sealed_len.get().copied();
                 let next = at + (out.len() + len - goal) as u64;
+                let was_final = known.is_some() || Self::is_final(env, &part);
                 if known.is_none_or(|known| part_start + known > next) {
                     match self.read_part(env, &part, next - part_start, goal, out) {
+                        // What came before the roll is read first, and nothing behind what is not decided.
+                        Ok(PartRead::Ended) if !was_final => {
+                            if self.is_followed(env, &part, index)? {
+                                continue;
+                            }
+                            break;
+                        }
                         Ok(PartRead::Ended) => {}
                         Ok(PartRead::Full) => break,
                         // What comes before the damage is given first; the next read fails.
@@ -221,13 +250,12 @@ impl Selection {
             return Ok(*len);
         }
         let end = self.current_end();
+        // This is asked before the length, which grows until then.
+        let is_complete = Self::is_final(env, part) && part.run.is_complete(env, self.format);
         let reaches_end = part.run.at_offset(self.format, end).is_some();
         let output = if reaches_end { self.cut(env, part, end)? } else { part.run.output(self.format) };
         let len = output.saturating_sub(self.skip(env, part)?);
-        // What lies behind an open transaction is shown once that is decided.
-        let segment = &part.run.segment;
-        let is_sealed = !segment.is_active() && segment.below() <= env.bound();
-        if is_sealed && !reaches_end && part.run.is_complete(env, self.format) {
+        if is_complete && !reaches_end {
             return Ok(*part.sealed_len.get_or_init(|| len));
         }
         Ok(len)

@@ -139,18 +139,21 @@ impl PartitionView {
     /// # Errors
     /// Those of reading.
     pub fn first_at(&self, committed: bool, time: Timestamp) -> Result<Option<Offset>, LogError> {
-        let (start, end) = (self.start()?, self.end(committed)?);
-        self.with_env(committed, |env| {
+        let start = self.start()?;
+        let found = self.with_env(committed, |env| {
             for segment in self.partition.segments()?.iter().filter(|segment| segment.below() > start) {
                 let times = self.times(env, segment)?;
                 if times.largest().is_some_and(|largest| largest >= time)
                     && let Some(found) = times.first_at(segment, time, start)?
                 {
-                    return Ok(Some(found.offset).filter(|offset| *offset < end));
+                    return Ok(Some(found.offset));
                 }
             }
-            Ok(None)
-        })
+            Ok::<_, LogError>(None)
+        })?;
+        // The end is asked for afterwards: what came meanwhile is a record like others.
+        let end = self.end(committed)?;
+        Ok(found.filter(|offset| *offset < end))
     }
 
     /// The first record that has the largest timestamp, found among the same (KIP-734); it may lie below the log start, as a
@@ -159,8 +162,7 @@ impl PartitionView {
     /// # Errors
     /// Those of reading.
     pub fn first_largest(&self, committed: bool) -> Result<Option<Offset>, LogError> {
-        let end = self.end(committed)?;
-        self.with_env(committed, |env| {
+        let found = self.with_env(committed, |env| {
             let mut best: Option<(Timed, Arc<Segment>)> = None;
             for segment in self.partition.segments()?.iter() {
                 let times = self.times(env, segment)?;
@@ -172,8 +174,11 @@ impl PartitionView {
                     best = Some((found, segment.clone()));
                 }
             }
-            Ok(best.map(|(found, _)| found.offset).filter(|offset| *offset < end))
-        })
+            Ok::<_, LogError>(best.map(|(found, _)| found.offset))
+        })?;
+        // As above.
+        let end = self.end(committed)?;
+        Ok(found.filter(|offset| *offset < end))
     }
 
     /// The first time at or after `time` at which there may be records. Cheap, so perhaps not the truth: of a large segment that was not

@@ -6,12 +6,16 @@
 //   format PROPERTIES CLUSTER_ID        formats the directories of a broker
 //   start NAME PROPERTIES               starts a broker that is its own controller, or a part of a cluster
 //   stop NAME                           stops it in order
-//   create BOOT TOPIC REPLICAS KEY=VALUE.. makes a topic of one partition (REPLICAS: 1 or 1:2:3)
+//   create BOOT TOPIC REPLICAS KEY=VALUE.. makes a topic (REPLICAS: 1 or 1:2:3, with commas between those of several partitions)
 //   records BOOT TOPIC ISOLATION        all records from the beginning: [offset, timestamp, key, value], base64 or null
 //   produce BOOT TOPIC COUNT            appends records
 //   offsets BOOT TOPIC                  earliest and latest offset, and the log end of each replica
 //   abort BOOT TOPIC                    ends the open transactions, as kafka-transactions.sh abort does; how many there were
 //   reassign BOOT TOPIC REPLICAS        moves the partition to other replicas, and waits until they are in sync
+//   witness BOOT TOPIC PARTITION ISOLATION FILE  from now on: all records from the beginning, each a line of `.jsonl` in FILE as soon as it is got
+//   load-topic BOOT TOPIC HOW RATE SECONDS  from now on: two producers, RATE records a second in all (HOW: a codec, `keyed`, `txn`)
+//   loaded                              waits for these producers: how many records of each topic were acknowledged
+//   witnessed                           waits until all witnesses have all records, and ends them: how many each has
 
 import java.io.*;
 import java.nio.charset.StandardCharsets;
@@ -69,6 +73,10 @@ public class Driver {
             case "offsets" -> offsets(w[1], w[2]);
             case "abort" -> abort(w[1], w[2]);
             case "reassign" -> reassign(w[1], w[2], w[3]);
+            case "witness" -> Witness.start(w[1], w[2], Integer.parseInt(w[3]), w[4], w[5]);
+            case "load-topic" -> Load.start(w[1], w[2], w[3], Integer.parseInt(w[4]), Integer.parseInt(w[5]));
+            case "loaded" -> Load.end();
+            case "witnessed" -> Witness.end();
             default -> throw new IllegalArgumentException(w[0]);
         };
     }
@@ -169,7 +177,9 @@ public class Driver {
     static String create(String boot, String topic, String replicas, String[] configs) throws Exception {
         try (var admin = admin(boot)) {
             var map = Arrays.stream(configs).collect(Collectors.toMap(c -> c.split("=")[0], c -> c.split("=")[1]));
-            var result = admin.createTopics(List.of(new NewTopic(topic, Map.of(0, ids(replicas))).configs(map)));
+            var assigned = new TreeMap<Integer, List<Integer>>();
+            for (String one : replicas.split(",")) assigned.put(assigned.size(), ids(one));
+            var result = admin.createTopics(List.of(new NewTopic(topic, assigned).configs(map)));
             result.all().get();
             String id = result.topicId(topic).get().toString();
             while (leader(admin, topic) == null) Thread.sleep(50);
@@ -258,5 +268,210 @@ public class Driver {
             }
         }
         return "{}";
+    }
+
+    /** A consumer that writes down what it gets, in the background. */
+    static class Witness extends Thread {
+        static final List<Witness> all = new ArrayList<>();
+        final TopicPartition tp;
+        final String file;
+        final String boot;
+        final Map<String, Object> config;
+        /** Where to end, once that is known. */
+        volatile long end = Long.MAX_VALUE;
+        long count;
+        Throwable failure;
+
+        Witness(String boot, TopicPartition tp, String isolation, String file) {
+            this.boot = boot;
+            this.tp = tp;
+            this.file = file;
+            // What it missed it may not leave out: none.
+            config = Map.of("bootstrap.servers", boot, "isolation.level", isolation, "check.crcs", "true", "auto.offset.reset", "none");
+        }
+
+        static String start(String boot, String topic, int partition, String isolation, String file) {
+            var witness = new Witness(boot, new TopicPartition(topic, partition), isolation, file);
+            all.add(witness);
+            witness.start();
+            return "{}";
+        }
+
+        static String end() throws Exception {
+            var counts = new ArrayList<String>();
+            // The log end, also of those who read what is committed: to get there all transactions have to be decided.
+            for (var witness : all)
+                try (var admin = admin(witness.boot)) {
+                    witness.end = admin.listOffsets(Map.of(witness.tp, OffsetSpec.latest())).all().get().get(witness.tp).offset();
+                }
+            for (var witness : all) {
+                witness.join();
+                if (witness.failure != null) throw new IllegalStateException(witness.tp + ": " + witness.failure, witness.failure);
+                counts.add(q(witness.file) + ":" + witness.count);
+            }
+            return "{" + String.join(",", counts) + "}";
+        }
+
+        @Override public void run() {
+            try (var consumer = new KafkaConsumer<>(config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+                 var to = new BufferedOutputStream(new FileOutputStream(file), 1 << 16)) {
+                consumer.assign(List.of(tp));
+                consumer.seek(tp, 0);
+                while (consumer.position(tp) < end) {
+                    for (var r : consumer.poll(Duration.ofMillis(100))) {
+                        to.write(jsonl(r).getBytes(StandardCharsets.UTF_8));
+                        count++;
+                    }
+                    to.flush();
+                }
+            } catch (Throwable t) {
+                t.printStackTrace();
+                failure = t;
+            }
+        }
+    }
+
+    /** A record as topicfs documents its `.jsonl`. */
+    static String jsonl(org.apache.kafka.clients.consumer.ConsumerRecord<byte[], byte[]> r) {
+        var s = new StringBuilder("{\"topic\":").append(q(r.topic())).append(",\"partition\":").append(r.partition());
+        s.append(",\"offset\":").append(r.offset()).append(",\"timestamp\":").append(r.timestamp());
+        s.append(",\"key\":").append(json(r.key())).append(",\"value\":").append(json(r.value())).append(",\"headers\":[");
+        String comma = "";
+        for (var h : r.headers()) {
+            s.append(comma).append('[').append(json(h.key().getBytes(StandardCharsets.UTF_8))).append(',').append(json(h.value())).append(']');
+            comma = ",";
+        }
+        return s.append("]}\n").toString();
+    }
+
+    /** Text with control characters escaped, base64 of what is not UTF-8, or null. */
+    static String json(byte[] b) {
+        if (b == null) return "null";
+        String text;
+        try {
+            text = StandardCharsets.UTF_8.newDecoder().decode(java.nio.ByteBuffer.wrap(b)).toString();
+        } catch (java.nio.charset.CharacterCodingException e) {
+            return "{\"base64\":" + base64(b) + "}";
+        }
+        var s = new StringBuilder(text.length() + 16).append('"');
+        for (int i = 0; i < text.length(); i++) {
+            char c = text.charAt(i);
+            switch (c) {
+                case '"' -> s.append("\\\"");
+                case '\\' -> s.append("\\\\");
+                case '\n' -> s.append("\\n");
+                case '\r' -> s.append("\\r");
+                case '\t' -> s.append("\\t");
+                default -> {
+                    if (c < ' ' || c >= 0x7f && c < 0xa0) s.append(String.format("\\u%04x", (int) c));
+                    else s.append(c);
+                }
+            }
+        }
+        return s.append('"').toString();
+    }
+
+    /** A producer that goes on for a while, in the background. */
+    static class Load extends Thread {
+        static final List<Load> all = new ArrayList<>();
+        static final int STEPS = 20;
+        final String boot, topic, how, name;
+        final int rate, partitions;
+        final long until;
+        final Random random;
+        final java.util.concurrent.atomic.AtomicLong acknowledged = new java.util.concurrent.atomic.AtomicLong();
+        volatile Throwable failure;
+        long number;
+
+        Load(String boot, String topic, String how, int rate, int seconds, int partitions, int which) {
+            this.boot = boot;
+            this.topic = topic;
+            this.how = how;
+            this.rate = rate;
+            this.partitions = partitions;
+            name = topic + "-" + which;
+            until = System.nanoTime() + seconds * 1_000_000_000L;
+            random = new Random(name.hashCode());
+        }
+
+        static String start(String boot, String topic, String how, int rate, int seconds) throws Exception {
+            int partitions;
+            try (var admin = admin(boot)) {
+                partitions = admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions().size();
+            }
+            for (int which = 0; which < 2; which++) {
+                var load = new Load(boot, topic, how, rate / 2, seconds, partitions, which);
+                all.add(load);
+                load.start();
+            }
+            return "{}";
+        }
+
+        static String end() throws Exception {
+            var counts = new TreeMap<String, Long>();
+            for (var load : all) {
+                load.join();
+                if (load.failure != null) throw new IllegalStateException(load.name + ": " + load.failure, load.failure);
+                counts.merge(load.topic, load.acknowledged.get(), Long::sum);
+            }
+            return "{" + counts.entrySet().stream().map(e -> q(e.getKey()) + ":" + e.getValue()).collect(Collectors.joining(",")) + "}";
+        }
+
+        @Override public void run() {
+            var config = new HashMap<String, Object>(Map.of("bootstrap.servers", boot, "acks", "all", "linger.ms", "5"));
+            boolean transactions = how.equals("txn");
+            if (transactions) config.put("transactional.id", name);
+            else if (!how.equals("keyed")) config.put("compression.type", how);
+            try (var producer = new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer())) {
+                if (transactions) producer.initTransactions();
+                long due = System.nanoTime();
+                while (System.nanoTime() < until) {
+                    if (transactions) producer.beginTransaction();
+                    for (int i = 0; i < Math.max(1, rate / STEPS); i++) send(producer);
+                    if (transactions) {
+                        // Transactions of two producers lie within each other.
+                        Thread.sleep(random.nextInt(200));
+                        if (random.nextInt(4) == 0) {
+                            producer.flush();
+                            producer.abortTransaction();
+                        } else producer.commitTransaction();
+                    }
+                    due += 1_000_000_000L / STEPS;
+                    long wait = due - System.nanoTime();
+                    // What can't be kept up with is left out.
+                    if (wait > 0) Thread.sleep(wait / 1_000_000, (int) (wait % 1_000_000));
+                    else due = System.nanoTime();
+                }
+            } catch (Throwable t) {
+                t.printStackTrace();
+                failure = t;
+            }
+        }
+
+        void send(KafkaProducer<byte[], byte[]> producer) {
+            long n = number++;
+            long timestamp = System.currentTimeMillis() - (n % 5 == 0 ? random.nextInt(2000) : 0);
+            byte[] key = n % 10 == 3 && !how.equals("keyed") ? null : bytes("key-" + random.nextInt(50));
+            var record = new ProducerRecord<>(topic, (int) (n % partitions), timestamp, key, value(n));
+            record.headers().add("id", bytes(name + " " + n));
+            if (n % 3 == 0) record.headers().add("id", null).add("h\u00e9", bytes("\"\t\u001b" + n));
+            producer.send(record, (metadata, e) -> {
+                if (e == null) acknowledged.incrementAndGet();
+                else failure = e;
+            });
+        }
+
+        /** Another one for each number: short, long, none, not UTF-8. */
+        byte[] value(long n) {
+            if (n % 97 == 50) return null;
+            if (n % 61 == 7) return new byte[]{(byte) 0xff, (byte) (n >> 24), (byte) (n >> 16), (byte) (n >> 8), (byte) n};
+            int length = n % 500 == 499 ? 100_000 : random.nextInt(n % 20 == 0 ? 3000 : 300);
+            String filler = "a \"b\" \\ c\n\td \u00e9 \ud83c\udf75 \u0085 " + n + " ";
+            return bytes(name + " " + n + " " + filler.repeat(length / filler.length()));
+        }
+
+        static byte[] bytes(String text) {
+            return text.getBytes(StandardCharsets.UTF_8);
+        }
     }
 }

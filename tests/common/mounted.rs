@@ -117,14 +117,20 @@ impl Mounted {
 
     /// The most memory that the mount's process has had resident.
     pub fn peak_memory_kib(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("its status");
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
-        peak.trim().trim_end_matches(" kB").parse().expect("a number")
+        self.memory_kib("VmHWM:")
+    }
+
+    /// A figure of memory in the status of the mount's process.
+    pub fn memory_kib(&self, figure: &str) -> u64 {
+        let status = fs::read_to_string(self.process().join("status")).expect("its status");
+        let line = status.lines().find_map(|line| line.strip_prefix(figure)).expect("a figure");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
     /// The number of the mount's process.
     pub fn pid(&self) -> u32 {
-        self.find_process().expect("the mount's process")
+        let process = self.process();
+        process.file_name().and_then(|name| name.to_str()).expect("a name").parse().expect("a number")
     }
 
     /// Whether it still has a process.
@@ -132,7 +138,12 @@ impl Mounted {
         self.find_process().is_some()
     }
 
-    fn find_process(&self) -> Option<u32> {
+    /// The directory in `/proc` of the mount's process.
+    pub fn process(&self) -> PathBuf {
+        self.find_process().expect("the mount's process")
+    }
+
+    fn find_process(&self) -> Option<PathBuf> {
         let point = self.point.to_str().expect("UTF-8").as_bytes();
         let processes = fs::read_dir("/proc").expect("processes");
         let is_it = |path: &PathBuf| {
@@ -141,8 +152,7 @@ impl Mounted {
             words.next().is_some_and(|program| program.ends_with(b"topicfs"))
                 && words.any(|word| word == point)
         };
-        let process = processes.filter_map(|entry| Some(entry.ok()?.path())).find(is_it)?;
-        process.file_name()?.to_str()?.parse().ok()
+        processes.filter_map(|entry| Some(entry.ok()?.path())).find(is_it)
     }
 
     fn is_mounted(&self) -> bool {

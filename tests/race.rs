@@ -1,0 +1,116 @@
+//! Readers of several formats beside each other, of a log that grows and rolls meanwhile: no size goes down, no byte is left out,
+//! given twice or changed.
+#![expect(clippy::expect_used, clippy::panic, reason = "a test says what is wrong by failing")]
+
+mod common;
+
+use std::fs::File;
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use common::growing::Growing;
+use common::mounted::{Mounted, wait_until};
+use common::shown;
+use topicfs::fs::Fs;
+use topicfs::fs::options::Options;
+
+/// How many batches are written, and in segments of how many.
+const BATCHES: usize = 1500;
+const IN_SEGMENT: usize = 20;
+
+/// What is read, each by two readers.
+const PATHS: [&str; 5] = ["t/0/log", "t/0/log.jsonl", "t/0/log.tsv", "t/0/tail.jsonl", "t/0/log.log"];
+
+/// Asks for the last record's offset until all is written.
+fn ask(fs: &Fs, written: &AtomicBool) {
+    while !written.load(Ordering::Acquire) {
+        for path in ["t/0/offsets/max-timestamp", "t/0/offsets/0000000001", "t/0/by-offset/last-1"] {
+            shown::read(fs, path);
+        }
+    }
+}
+
+/// Reads on until all is written and read.
+fn read_on(fs: &Fs, path: &str, written: &AtomicBool) -> Vec<u8> {
+    let node = fs.resolve(path).expect("a path");
+    let content = fs.content(0, &node).expect("a content");
+    let mut read = Vec::new();
+    loop {
+        let is_last = written.load(Ordering::Acquire);
+        let before = read.len();
+        fs.read_content(&content, before as u64, 100_000, &mut read).expect("it can be read");
+        let attributes = fs.attributes(0, &node, topicfs::view::selection::Effort::All).expect("a size");
+        assert!(attributes.size >= read.len() as u64, "{path}: {} of {}", attributes.size, read.len());
+        if is_last && before == read.len() {
+            return read;
+        }
+    }
+}
+
+#[test]
+fn readers_of_other_formats_and_rolls_hide_nothing() {
+    let mut growing = Growing::new();
+    growing.append(1);
+    let fs = shown::open(growing.data().to_str().expect("UTF-8"), Options::default());
+    let written = AtomicBool::new(false);
+    let all: Vec<_> = thread::scope(|scope| {
+        let readers: Vec<_> = PATHS
+            .iter()
+            .flat_map(|path| [path, path])
+            .map(|path| (path, scope.spawn(|| read_on(&fs, path, &written))))
+            .collect();
+        scope.spawn(|| ask(&fs, &written));
+        for number in 0..BATCHES {
+            if number % IN_SEGMENT == 0 {
+                growing.roll();
+            }
+            growing.append(1);
+            thread::sleep(Duration::from_millis(1));
+        }
+        written.store(true, Ordering::Release);
+        readers.into_iter().map(|(path, reader)| (*path, reader.join().expect("nothing is wrong"))).collect()
+    });
+    let afresh = shown::open(growing.data().to_str().expect("UTF-8"), Options::default());
+    for (path, read) in all {
+        let from = if path.contains("tail") { "t/0/log.jsonl" } else { path };
+        let expected = shown::read(&afresh, from);
+        let at = read.iter().zip(&expected).position(|(one, other)| one != other);
+        let is_right = if path.contains("tail") { expected.ends_with(&read) } else { read == expected };
+        assert!(
+            is_right && !read.is_empty(),
+            "{path}: {} of {} bytes, other ones at {at:?}",
+            read.len(),
+            expected.len()
+        );
+    }
+}
+
+#[test]
+fn an_open_file_is_known_also_when_many_others_were_looked_at() {
+    let mut growing = Growing::new();
+    for _ in 0..3 {
+        growing.append(3);
+        growing.roll();
+    }
+    growing.append(3);
+    let Some(mounted) = Mounted::new(growing.data()) else { return };
+    let mut held = File::open(mounted.path("t/0/log.jsonl")).expect("can be opened");
+    let mut read = Vec::new();
+    held.read_to_end(&mut read).expect("can be read");
+    for offset in 0..1100 {
+        let name = format!("t/0/by-offset/{offset}..{}.jsonl", offset + 1);
+        let _ = std::fs::metadata(mounted.path(&name));
+    }
+    std::fs::remove_file(growing.segment(0)).expect("a segment");
+    wait_until("gone", || !mounted.path("t/0/by-segment/00000000000000000000").exists());
+    growing.append(1);
+    assert!(held.metadata().expect("it has a size").len() > read.len() as u64);
+    let before = read.len();
+    held.read_to_end(&mut read).expect("it goes on");
+    assert!(read.len() > before);
+    let mut offsets: Vec<_> = shown::records(&read).into_iter().map(|record| record.offset).collect();
+    offsets.dedup();
+    assert_eq!(offsets, (0..growing.end()).collect::<Vec<_>>());
+}
