@@ -429,7 +429,7 @@ fn many_threads_share_one_build() {
 fn listed(fs: &Fs, path: &str, mut between: impl FnMut(usize)) -> Vec<String> {
     let mut names = Vec::new();
     let ino = path.split('/').fold(1, |ino, name| fs.lookup(ino, name.as_ref()).unwrap().0.ino);
-    let handle = fs.open_node(ino).unwrap();
+    let (handle, _) = fs.open_node(ino).unwrap();
     let mut cookie = 0;
     loop {
         let (mut count, before) = (0, names.len());

@@ -619,3 +619,27 @@ fn watches(pid: u32) -> bool {
         .into_iter()
         .any(|info| fs::read_to_string(info.path()).is_ok_and(|text| text.contains("inotify wd:")))
 }
+
+/// What lies far behind all that was read is found by other threads than those that serve.
+#[test]
+fn reads_far_ahead_of_what_is_known_are_right() {
+    let mut growing = Growing::new();
+    while fs::metadata(growing.segment(0)).unwrap().len() < 24 << 20 {
+        growing.append(1000);
+    }
+    let source = shown::open(growing.data().to_str().unwrap(), Options::default());
+    let Some(mounted) = Mounted::new(growing.data()) else { return };
+    for name in ["log", "by-time/2000..2100.txt", "by-offset/1..2000000.txt", "log.jsonl"] {
+        let whole = shown::read(&source, &format!("t/0/{name}"));
+        let file = File::open(mounted.path(&format!("t/0/{name}"))).unwrap();
+        for at in [whole.len() - 100_000, 1000, whole.len() / 2] {
+            let mut read = vec![0; 100_000];
+            file.read_exact_at(&mut read, at as u64).unwrap();
+            assert!(read == whole[at..at + 100_000], "{name} at {at}");
+        }
+    }
+    let last = shown::records(&shown::read(&source, "t/0/by-offset/last-1...jsonl")).remove(0);
+    let first_at = |time: i64| mounted::read(&mounted.path(&format!("t/0/offsets/{time}")));
+    let expected = shown::read(&source, &format!("t/0/offsets/{}", last.timestamp));
+    assert_eq!(first_at(last.timestamp), expected);
+}

@@ -12,17 +12,16 @@ use crate::fs::error::FsError;
 use crate::fs::handles::Entry;
 use crate::fs::inodes::Inodes;
 use crate::fs::key_names;
-use crate::fs::measuring::{Measurable, Measurement};
 use crate::fs::mounted::Fs;
 use crate::fs::names::RecordForm;
-use crate::fs::node::{AllItem, Item, KeyRecords, Node, PartitionKey, ROOT_INO};
+use crate::fs::node::{Item, KeyRecords, Node, PartitionKey, ROOT_INO};
 use crate::view::format::Formats;
 use crate::view::key_history::KeyHistory;
 use crate::view::key_list::{KeysAt, LiveKey};
 use crate::view::keys::Wanted;
 use crate::view::partition_view::PartitionView;
 
-const README: &str = "README.txt";
+pub(super) const README: &str = "README.txt";
 /// Keys whose batches are looked up together; their names are what an open directory has in memory.
 const PAGE: usize = 1 << 14;
 /// Cookies below this are for what isn't a key.
@@ -52,52 +51,6 @@ impl Fs {
             }
             RecordForm::Value | RecordForm::Key | RecordForm::Json => self.latest(key, &view, wanted, form),
         }
-    }
-
-    /// What looking `name` up in the directory `parent` had better wait for: the building of an index.
-    ///
-    /// # Errors
-    /// Those of listing.
-    pub fn before_lookup(&self, parent: u64, name: &OsStr) -> Result<Option<Arc<Measurement>>, FsError> {
-        let parent = self.inodes().get(parent)?;
-        match &*parent {
-            Node::Of(key, Item::ByKey)
-                if name != README && key_names::parse(name.as_bytes(), self.formats()).is_some() =>
-            {
-                self.building(key)
-            }
-            Node::OfAll(key, AllItem::ByKey) if name != README => {
-                // They are built one after another, so that the last one is what there is to wait for.
-                let mut last = None;
-                for label in self.partitions_of(&key.topic) {
-                    last = self.building(&self.partition_key(key, &label))?.or(last);
-                }
-                Ok(last)
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// The same for opening the directory `ino`.
-    ///
-    /// # Errors
-    /// Those of listing.
-    pub fn before_opendir(&self, ino: u64) -> Result<Option<Arc<Measurement>>, FsError> {
-        let node = self.inodes().get(ino)?;
-        match &*node {
-            Node::Of(key, Item::ByKey) if self.lists_keys(key) => self.building(key),
-            _ => Ok(None),
-        }
-    }
-
-    fn building(&self, key: &PartitionKey) -> Result<Option<Arc<Measurement>>, FsError> {
-        let view = self.view(key)?;
-        if !view.is_key_index_far()? {
-            return Ok(None);
-        }
-        // One for the partition, however it is looked at.
-        let directory = Node::Of(PartitionKey { committed: false, ..key.clone() }, Item::ByKey);
-        Ok(Some(self.measuring().begin(self.inodes().number(&directory), Measurable::Keys(view))))
     }
 
     /// Whether the keys of a partition are listed.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::log::signal::Signal;
+use crate::units::Timestamp;
 use crate::view::dump::file::DumpFile;
 use crate::view::filtered::Filtered;
 use crate::view::key_history::KeyHistory;
@@ -34,6 +35,10 @@ pub enum Measurable {
     Suspects(Arc<PartitionView>),
     /// All records of a key.
     KeyHistory(Arc<KeyHistory>),
+    /// A place in rendered records, so far that those before it must be found first.
+    Reach(Box<Measurable>, u64),
+    /// The first record at or after a time.
+    Time(Arc<PartitionView>, bool, Timestamp),
     /// The index of a partition's keys, which is no size, but takes as long.
     Keys(Arc<PartitionView>),
 }
@@ -52,15 +57,34 @@ impl Measurable {
                 | Self::Dump(_)
                 | Self::Suspects(_)
                 | Self::KeyHistory(_)
+                | Self::Reach(..)
+                | Self::Time(..)
                 | Self::Keys(_),
                 Direction::Backward,
             ) => Ok(()),
             (Self::Merged(merged), Direction::Forward) => merged.size(Effort::Background).map(|_| ()),
             (Self::Filtered(filtered), Direction::Forward) => filtered.size(Effort::Background).map(|_| ()),
+            (Self::Reach(of, at), Direction::Forward) => of.reach(*at),
+            (Self::Time(view, committed, time), Direction::Forward) => {
+                Ok(view.first_at(*committed, *time).map(|_| ())?)
+            }
             (Self::Keys(view), Direction::Forward) => view.index_keys(),
             (Self::KeyHistory(history), Direction::Forward) => history.size(Effort::Background).map(|_| ()),
             (Self::Suspects(view), Direction::Forward) => view.suspects(Effort::Background).map(|_| ()),
             (Self::Dump(dump), Direction::Forward) => Ok(dump.size(Effort::Background).map(|_| ())?),
+        }
+    }
+}
+
+impl Measurable {
+    /// Finds all that lies before a place.
+    fn reach(&self, at: u64) -> Result<(), ViewError> {
+        let mut one = Vec::new();
+        match self {
+            Self::Selection(selection) => selection.read(at, 1, &mut one),
+            Self::Filtered(filtered) => filtered.read(at, 1, &mut one),
+            Self::Merged(merged) => merged.read(at, 1, &mut one),
+            other => other.measure(Direction::Forward),
         }
     }
 }

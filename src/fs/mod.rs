@@ -15,7 +15,7 @@
 //! | [`caching`] | how long the kernel may believe what it was told |
 //! | [`handles`] | open files and directories |
 //! | [`follow`], [`growing`] | files that never end; growing ones, for those who watch them |
-//! | [`measuring`] | sizes that take long, found in the background |
+//! | [`measuring`], [`waiting`] | sizes that take long, found in the background; which requests wait for what |
 //! | [`tails`] | the window of each `tail` |
 //! | [`options`], [`topic_options`] | what a user may choose, for a mount and for each topic |
 //! | [`error`] | errors and their errno |
@@ -48,6 +48,7 @@ pub mod stat;
 pub mod tails;
 pub mod time_names;
 pub mod topic_options;
+pub mod waiting;
 pub mod walk;
 mod xattrs;
 

@@ -25,7 +25,7 @@ use crate::fs::handles::Entry;
 use crate::fs::mounted::Read;
 use crate::fs::stat::Stat;
 use crate::fs::{Fs, FsError};
-use parked::{Asked, Parked};
+use parked::{Asked, Parked, Place};
 
 /// The largest request, which is the kernel's limit as long as `fs.fuse.max_pages_limit` is 256.
 const MAX_REQUEST_BYTES: u32 = 1024 * 1024;
@@ -224,6 +224,14 @@ impl Filesystem for Adapter {
         reply: ReplyData,
     ) {
         let size = size as usize;
+        match call("read", ino.0, || self.fs.before_read(handle.0, offset)) {
+            Ok(None) => {}
+            Ok(Some(reaching)) => {
+                let place = Place { handle, at: offset, len: size };
+                return self.parked.park(request, Asked::FarRead(reply, place, reaching));
+            }
+            Err(errno) => return reply.error(errno),
+        }
         match call("read", ino.0, || self.fs.read(handle.0, offset, size)) {
             Ok(Read::Bytes(bytes)) => reply.data(&bytes),
             Ok(Read::Waits(..)) if flags.0 & libc::O_NONBLOCK != 0 => reply.error(Errno::EAGAIN),

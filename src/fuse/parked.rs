@@ -1,5 +1,5 @@
 //! Requests that wait, all watched by one thread: a `stat` for a size, a look-up and the opening of a directory for an index, a
-//! read of `follow` for records.
+//! read for what lies far ahead, a read of `follow` for records.
 //!
 //! They are answered when what they wait for is there, a `stat` also when `measure_wait` is over (then with size 0, and a warning), or with
 //! EINTR when the kernel says that their caller got a signal. A reader of `follow` gets it for every signal, as from a pipe; programs
@@ -18,6 +18,7 @@ use crate::fs::Fs;
 use crate::fs::attributes::Attributes;
 use crate::fs::follow::{Come, FollowFile, Seen};
 use crate::fs::measuring::Measurement;
+use crate::fs::mounted::Read;
 use crate::fs::stat::Stat;
 use crate::fuse::{attr, call, look_up, open_directory};
 
@@ -66,15 +67,27 @@ pub(super) enum Asked {
     Lookup(ReplyEntry, u64, OsString, Arc<Measurement>),
     /// A directory's handle.
     OpenDirectory(ReplyOpen, u64, Arc<Measurement>),
+    /// Bytes of a file, behind much that nobody has read.
+    FarRead(ReplyData, Place, Arc<Measurement>),
     /// So many bytes that come.
     Read(ReplyData, Arc<FollowFile>, Seen, usize),
+}
+
+/// What is to be read of an open file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) handle: FileHandle,
+    pub(super) at: u64,
+    pub(super) len: usize,
 }
 
 impl Asked {
     fn is_ready(&self, now: Instant) -> bool {
         match self {
             Self::Stat(_, _, measurement, deadline) => measurement.is_done() || now >= *deadline,
-            Self::Lookup(.., build) | Self::OpenDirectory(.., build) => build.is_done(),
+            Self::Lookup(.., build) | Self::OpenDirectory(.., build) | Self::FarRead(.., build) => {
+                build.is_done()
+            }
             Self::Read(_, file, seen, _) => file.has_changed(*seen),
         }
     }
@@ -82,7 +95,7 @@ impl Asked {
     const fn deadline(&self) -> Option<Instant> {
         match self {
             Self::Stat(.., deadline) => Some(*deadline),
-            Self::Lookup(..) | Self::OpenDirectory(..) | Self::Read(..) => None,
+            Self::Lookup(..) | Self::OpenDirectory(..) | Self::FarRead(..) | Self::Read(..) => None,
         }
     }
 
@@ -91,7 +104,7 @@ impl Asked {
             Self::Stat(reply, ..) => reply.error(Errno::EINTR),
             Self::Lookup(reply, ..) => reply.error(Errno::EINTR),
             Self::OpenDirectory(reply, ..) => reply.error(Errno::EINTR),
-            Self::Read(reply, ..) => reply.error(Errno::EINTR),
+            Self::FarRead(reply, ..) | Self::Read(reply, ..) => reply.error(Errno::EINTR),
         }
     }
 }
@@ -233,6 +246,13 @@ impl Shared {
             }
             Asked::OpenDirectory(reply, ino, build) if build.is_done() => {
                 open_directory(&self.fs, ino, reply)
+            }
+            Asked::FarRead(reply, Place { handle, at, len }, reaching) if reaching.is_done() => {
+                match call("read", 0, || self.fs.read(handle.0, at, len)) {
+                    Ok(Read::Bytes(bytes)) => reply.data(&bytes),
+                    Ok(Read::Waits(..)) => reply.error(Errno::EIO),
+                    Err(errno) => reply.error(errno),
+                }
             }
             Asked::Read(reply, file, _, len) => match call("read", 0, || file.read(len)) {
                 Ok(Come::Bytes(bytes)) => reply.data(&bytes),

@@ -97,6 +97,27 @@ impl Filtered {
         })
     }
 
+    /// Whether a byte is known, or found with so many bytes of reading.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn is_near(&self, at: u64, distance: u64) -> Result<bool, ViewError> {
+        let mut left = distance;
+        self.with_env(|env| {
+            loop {
+                let mut found = self.lock();
+                if found.size() > at {
+                    return Ok(true);
+                }
+                match self.extend(env, &mut found, &mut left)? {
+                    Some(true) => {}
+                    Some(false) => return Ok(true),
+                    None => return Ok(false),
+                }
+            }
+        })
+    }
+
     /// Reads up to `len` bytes at `at` into `out`; fewer only at the end.
     ///
     /// # Errors

@@ -150,6 +150,14 @@ impl Merged {
         Ok(())
     }
 
+    /// Whether a byte lies no further than so many bytes behind those that were merged.
+    pub fn is_near(&self, at: u64, distance: u64) -> bool {
+        let state = self.lock();
+        let merged = state.checkpoints.last().map_or(0, |last| last.at);
+        let read = state.readers.iter().map(|reader| reader.at).max().unwrap_or(0);
+        at <= merged.max(read).saturating_add(distance.max(state.spacing))
+    }
+
     /// How far each partition was read when all but the last `count` records were given.
     ///
     /// # Errors

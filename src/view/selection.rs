@@ -3,7 +3,7 @@
 //! The file is what the records render to, one after another: part by part, each part a stretch of one segment's run. The
 //! first part may skip some of its run, the last may end before it.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::log::LogError;
 use crate::log::partition::Partition;
@@ -36,6 +36,14 @@ struct Part {
     cut: OnceLock<u64>,
     /// The part's length, once it can't change.
     sealed_len: OnceLock<u64>,
+}
+
+impl Part {
+    /// How long it is as far as that is known without reading.
+    fn known_len(&self, format: Format) -> u64 {
+        let skipped = || self.skip.get().copied().unwrap_or(0);
+        self.sealed_len.get().copied().unwrap_or_else(|| self.run.output(format).saturating_sub(skipped()))
+    }
 }
 
 /// How much may be measured for an answer.
@@ -114,6 +122,12 @@ impl Selection {
     /// Whether a segment that was the last one is now followed by another, and final.
     fn is_followed(&self, env: &Env<'_>, part: &Part, index: usize) -> Result<bool, LogError> {
         Ok(self.part(env, index + 1)?.is_some() && Self::is_final(env, part))
+    }
+
+    /// Whether a byte lies no further than so many bytes behind those that are known.
+    pub fn is_near(&self, at: u64, distance: u64) -> bool {
+        let known: u64 = self.lock().iter().map(|part| part.known_len(self.format)).sum();
+        at <= known.saturating_add(distance)
     }
 
     /// Measures the segments of the selection from its end on, beside somebody who begins at its start.
@@ -283,9 +297,13 @@ impl Selection {
         self.current_end() <= part.run.segment.below() && self.current_end() != Offset(i64::MAX)
     }
 
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Part>>> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Part number `index`; `None` behind the last one that there is now.
     fn part(&self, env: &Env<'_>, index: usize) -> Result<Option<Arc<Part>>, LogError> {
-        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut parts = self.lock();
         if let Some(part) = parts.get(index) {
             return Ok(Some(part.clone()));
         }
