@@ -139,6 +139,19 @@ fn partitions_are_followed_as_one() {
             })
         });
     }
+    // One that is added is followed from its start.
+    let mut third = growing.beside(2);
+    third.append(2);
+    growing.append(1);
+    wait_until("the third", || {
+        let lines = reader
+            .printed()
+            .split(|byte| *byte == b'\n')
+            .filter_map(|line| serde_json::from_slice(line).ok())
+            .collect::<Vec<serde_json::Value>>();
+        let of = lines.iter().filter(|line| line["partition"] == 2);
+        of.map(|line| line["offset"].as_i64().unwrap()).eq(0..third.end())
+    });
     assert!(!mounted.path("t/all/follow.log").exists(), "batches of several partitions are no segment");
 }
 

@@ -17,6 +17,7 @@ This is a Kafka data directory, shown as files by topicfs. Nothing here can be c
   <topic>/<partition>/
     log  log.jsonl      every record: values one a line, or JSON objects
     tail  tail.jsonl    the last tail_records, up to twice as many; grows while it is open:  tail -f tail.jsonl
+    follow  follow.jsonl  by name only: what comes; reading waits:  cat follow.jsonl | jq --unbuffered .value
     by-offset/12345     the exact value of one record;  12345.json  everything about it
     by-offset/A..B.jsonl  a range;  last-10...jsonl  the last ten;  ls by-offset, README.txt there
     by-key/KEY          the latest value of a key;  by-key/KEY.jsonl  all its records;  by-key/README.txt
@@ -29,7 +30,7 @@ This is a Kafka data directory, shown as files by topicfs. Nothing here can be c
     problems            damage met so far; empty when there is none. topicfs verify SOURCE reads everything
     suspect.jsonl       by name only: records that are left out elsewhere, since they are not to be trusted
 
-  <topic>/all/          the same of all partitions, merged by time: log, tail, by-time, by-key
+  <topic>/all/          the same of all partitions, merged by time: log, tail, follow, by-time, by-key
 
 Every rendered file takes the extensions .txt, .jsonl, .tsv, .log, .dump, and those of `formats:` in the configuration, also
 where it isn't listed.
@@ -54,6 +55,7 @@ Names here are made when you open them; a listing would have one for every recor
   12345~3..+7.jsonl     what stood around 12345
   100..200.log          the batches that hold them, byte for byte: a valid segment;  .dump  as text
   100..200/             a directory with one file for each record
+  100../follow.jsonl    from 100 on, and then what comes; reading waits
 ";
 
 /// `by-key/README.txt`.
@@ -89,6 +91,7 @@ The days listed here may have records; all other names are made when you open th
   2026-11-29T10..+90s.jsonl              so long from then on: w d h m s ms, as in 1h30m
   last-15m...jsonl      the last quarter of an hour;  last-1h..last-30m.txt
   2026-11-29T10/        a directory with one file for each record
+  last-1h../follow.jsonl   from then on, and then what comes; reading waits
 
 Every record whose own timestamp lies in the period is there, in the order of offsets, also when timestamps are out of order. An end that is
 open or relative is fixed when the name is looked up.

@@ -1,8 +1,9 @@
 //! `follow`: a file that never ends, whose reader waits for the records that come.
 
+use std::collections::HashSet;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::fs::error::FsError;
 use crate::fs::mounted::Fs;
@@ -31,7 +32,9 @@ pub fn is_follow(path: &Path) -> bool {
 #[derive(Debug)]
 pub struct FollowFile {
     following: Following,
-    watched: Vec<Arc<Watched>>,
+    watched: Mutex<Vec<Arc<Watched>>>,
+    /// The topic and those of its partitions that are followed, where partitions that are added are to be too.
+    topic: Option<(AllKey, Mutex<HashSet<Arc<str>>>)>,
     is_over: Arc<AtomicBool>,
 }
 
@@ -49,11 +52,7 @@ pub enum Come {
 pub struct Seen(Option<u64>);
 
 impl FollowFile {
-    /// Reads up to `len` bytes if there are some.
-    ///
-    /// # Errors
-    /// Those of reading; `ESTALE` where the log was cut, or its front deleted, so that it doesn't go on from what was read.
-    pub fn read(&self, len: usize) -> Result<Come, FsError> {
+    fn read(&self, len: usize) -> Result<Come, FsError> {
         let len = if len >= NEVER_FILLED { len - 1 } else { len };
         let seen = self.seen();
         let mut out = Vec::new();
@@ -69,7 +68,8 @@ impl FollowFile {
 
     /// How much has changed until now.
     pub fn seen(&self) -> Seen {
-        Seen(Some(self.watched.iter().fold(0, |sum, watched| sum.wrapping_add(watched.changes()))))
+        let watched = self.watched();
+        Seen(Some(watched.iter().fold(0, |sum, watched| sum.wrapping_add(watched.changes()))))
     }
 
     /// Whether something has changed since, so that it is worth a look.
@@ -85,6 +85,10 @@ impl FollowFile {
     fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
     }
+
+    fn watched(&self) -> MutexGuard<'_, Vec<Arc<Watched>>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Fs {
@@ -95,50 +99,76 @@ impl Fs {
 
     /// The records of a partition as they come.
     pub(super) fn follow(&self, key: &PartitionKey, follow: Follow) -> Result<FollowFile, FsError> {
-        self.follow_all(&key.topic, vec![self.view(key)?], key.committed, follow)
+        let file = self.follow_nothing(key.committed, follow, None);
+        self.add_partition(&file, key, follow.since)?;
+        Ok(file)
     }
 
     /// The records of all partitions of a topic as they come.
     pub(super) fn follow_topic(&self, key: &AllKey, follow: Follow) -> Result<FollowFile, FsError> {
-        self.follow_all(&key.topic, self.views(key)?, key.committed, follow)
+        let labels = self.partitions_of(&key.topic);
+        let known = Mutex::new(labels.iter().cloned().collect());
+        let file = self.follow_nothing(key.committed, follow, Some((key.clone(), known)));
+        for directory in self.source().data_directories() {
+            file.watched().push(self.watch().watch(directory));
+        }
+        for label in labels {
+            self.add_partition(&file, &self.partition_key(key, &label), follow.since)?;
+        }
+        Ok(file)
     }
 
-    fn follow_all(
+    fn follow_nothing(
         &self,
-        topic: &str,
-        views: Vec<Arc<PartitionView>>,
         committed: bool,
         Follow { format, since }: Follow,
-    ) -> Result<FollowFile, FsError> {
-        // Watched before the end is looked up, so that nothing comes unseen in between.
-        let with_mark = self.of_topic(topic).options.up_to == UpTo::HighWatermark;
-        let mut watched = Vec::new();
-        for view in &views {
-            watched.push(self.watch().watch(view.partition.origin.path()));
-            let mark = view.partition.high_watermark_directory().filter(|_| with_mark);
-            watched.extend(mark.map(|directory| self.watch().watch(directory)));
-        }
-        let mut partitions = Vec::with_capacity(views.len());
-        for view in views {
-            let start = first_offset(&view, committed, since)?;
-            partitions.push((view, start));
-        }
+        topic: Option<(AllKey, Mutex<HashSet<Arc<str>>>)>,
+    ) -> FollowFile {
         let filter = match since {
             Since::Time(from) => Filter::Period(Period { from, ..Period::ALL }),
             Since::Now | Since::Offset(_) => Filter::Everything,
         };
-        let following = Following::new(partitions, committed, format, &filter);
-        Ok(FollowFile { following, watched, is_over: self.ending().clone() })
+        let following = Following::new(committed, format, filter);
+        FollowFile { following, watched: Mutex::default(), topic, is_over: self.ending().clone() }
+    }
+
+    fn add_partition(&self, file: &FollowFile, key: &PartitionKey, since: Since) -> Result<(), FsError> {
+        let view = self.view(key)?;
+        // Watched before the end is looked up, so that nothing comes unseen in between.
+        file.watched().push(self.watch().watch(view.partition.origin.path()));
+        if self.of_topic(&key.topic).options.up_to == UpTo::HighWatermark {
+            let mark = view.partition.high_watermark_directory();
+            file.watched().extend(mark.map(|directory| self.watch().watch(directory)));
+        }
+        let start = first_offset(&view, key.committed, since)?;
+        file.following.add(view, start);
+        Ok(())
+    }
+
+    /// Reads up to `len` bytes of a stream if there are some.
+    ///
+    /// # Errors
+    /// Those of reading; `ESTALE` where the log was cut, or its front deleted, so that it doesn't go on from what was read.
+    pub fn read_follow(&self, file: &FollowFile, len: usize) -> Result<Come, FsError> {
+        if let Some((key, known)) = &file.topic {
+            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            for label in self.partitions_of(&key.topic) {
+                if known.insert(label.clone()) {
+                    self.add_partition(file, &self.partition_key(key, &label), Since::Offset(Offset(0)))?;
+                }
+            }
+        }
+        file.read(len)
     }
 
     /// Reads up to `len` bytes of a stream, waiting for them.
     ///
     /// # Errors
-    /// Those of [`FollowFile::read`].
+    /// Those of [`Self::read_follow`].
     pub(super) fn wait_for(&self, file: &FollowFile, len: usize) -> Result<Vec<u8>, FsError> {
         loop {
             let count = self.signal().count();
-            match file.read(len)? {
+            match self.read_follow(file, len)? {
                 Come::Bytes(bytes) => return Ok(bytes),
                 Come::Nothing(seen) if file.has_changed(seen) => {}
                 Come::Nothing(_) => self.signal().wait_beyond(count, None),

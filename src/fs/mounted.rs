@@ -354,7 +354,7 @@ impl Fs {
     pub fn read(&self, handle: u64, at: u64, len: usize) -> Result<Read, FsError> {
         let handle = self.handles.get(handle)?;
         if let Content::Follow(file) = handle.content {
-            return Ok(match file.read(len)? {
+            return Ok(match self.read_follow(&file, len)? {
                 Come::Bytes(bytes) => Read::Bytes(bytes),
                 Come::Nothing(seen) => Read::Waits(file, seen),
             });

@@ -254,7 +254,7 @@ impl Shared {
                     Err(errno) => reply.error(errno),
                 }
             }
-            Asked::Read(reply, file, _, len) => match call("read", 0, || file.read(len)) {
+            Asked::Read(reply, file, _, len) => match call("read", 0, || self.fs.read_follow(&file, len)) {
                 Ok(Come::Bytes(bytes)) => reply.data(&bytes),
                 Ok(Come::Nothing(seen)) => {
                     let asked = Asked::Read(reply, file, seen, len);

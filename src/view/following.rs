@@ -12,10 +12,13 @@ use crate::view::rendered::Rendered;
 /// The end of a stream that one reader has open.
 #[derive(Debug)]
 pub struct Following {
+    committed: bool,
+    format: Format,
+    filter: Filter,
     state: Mutex<State>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     sources: Vec<Source>,
     /// The rest of a record that was too long for a read.
@@ -42,19 +45,15 @@ pub enum Found {
 }
 
 impl Following {
-    /// The records of some partitions, each from an offset on, that pass a filter.
-    pub fn new(
-        partitions: impl IntoIterator<Item = (Arc<PartitionView>, Offset)>,
-        committed: bool,
-        format: Format,
-        filter: &Filter,
-    ) -> Self {
-        let source = |(view, next)| Source {
-            follower: Follower::new(view, committed, format, filter.clone(), next),
-            found: None,
-        };
-        let sources = partitions.into_iter().map(source).collect();
-        Self { state: Mutex::new(State { sources, left: Vec::new() }) }
+    /// The records that pass a filter, of no partition yet.
+    pub fn new(committed: bool, format: Format, filter: Filter) -> Self {
+        Self { committed, format, filter, state: Mutex::default() }
+    }
+
+    /// Adds a partition's records from an offset on.
+    pub fn add(&self, view: Arc<PartitionView>, next: Offset) {
+        let follower = Follower::new(view, self.committed, self.format, self.filter.clone(), next);
+        self.lock().sources.push(Source { follower, found: None });
     }
 
     /// Appends up to `len` bytes to `out`, whole records as far as they fit.
