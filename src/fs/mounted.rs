@@ -14,7 +14,7 @@ use crate::fs::all::AllTails;
 use crate::fs::attributes::{Attributes, Owner, source_time};
 use crate::fs::by_time::no_later;
 use crate::fs::content::RecordContent;
-use crate::fs::error::FsError;
+use crate::fs::error::{FsError, again};
 use crate::fs::handles::{Content, Handle, Handles};
 use crate::fs::inodes::Inodes;
 use crate::fs::measuring::{Measurable, Measurement, Measuring};
@@ -227,7 +227,7 @@ impl Fs {
     /// [`FsError::NotFound`], or those of reading.
     pub fn lookup(&self, parent: u64, name: &OsStr) -> Result<(Attributes, Duration), FsError> {
         let parent = self.inodes.get(parent)?;
-        let node = self.child(&parent, name)?;
+        let node = again(|| self.child(&parent, name))?;
         let ino = self.inodes.look_up(node.clone());
         match self.attributes(ino, &node, Effort::Bytes(CHEAP_BYTES)) {
             Ok(attributes) => Ok((attributes, NAME_TTL)),
@@ -302,6 +302,10 @@ impl Fs {
     /// # Errors
     /// Those of reading.
     pub fn attributes(&self, ino: u64, node: &Node, effort: Effort) -> Result<Attributes, FsError> {
+        again(|| self.attributes_once(ino, node, effort))
+    }
+
+    fn attributes_once(&self, ino: u64, node: &Node, effort: Effort) -> Result<Attributes, FsError> {
         let owner = self.owner_of(node);
         let mut attributes = Attributes {
             ino,
