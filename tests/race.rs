@@ -10,9 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use common::batches::{self, Plan};
 use common::growing::Growing;
+use common::model::Directory;
 use common::mounted::{Mounted, wait_until};
-use common::shown;
+use common::shown::{self, ShownRecord};
+use kafka_protocol::records::Compression;
 use topicfs::fs::Fs;
 use topicfs::fs::options::Options;
 
@@ -20,12 +23,12 @@ use topicfs::fs::options::Options;
 const BATCHES: usize = 1500;
 const IN_SEGMENT: usize = 20;
 
-/// What is read, each by two readers.
+/// What is read.
 const PATHS: [&str; 5] = ["t/0/log", "t/0/log.jsonl", "t/0/log.tsv", "t/0/tail.jsonl", "t/0/log.log"];
 
-/// Asks for the last record's offset until all is written.
-fn ask(fs: &Fs, written: &AtomicBool) {
-    while !written.load(Ordering::Acquire) {
+/// Asks for the last record's offset, again and again.
+fn ask(fs: &Fs) {
+    for _ in 0..1000 {
         for path in ["t/0/offsets/max-timestamp", "t/0/offsets/0000000001", "t/0/by-offset/last-1"] {
             shown::read(fs, path);
         }
@@ -49,42 +52,96 @@ fn read_on(fs: &Fs, path: &str, written: &AtomicBool) -> Vec<u8> {
     }
 }
 
-#[test]
-fn readers_of_other_formats_and_rolls_hide_nothing() {
-    let mut growing = Growing::new();
-    growing.append(1);
-    let fs = shown::open(growing.data().to_str().expect("UTF-8"), Options::default());
+/// Reads these while `write` goes on, each by two readers.
+fn race<'a>(fs: &Fs, paths: &[&'a str], write: impl FnOnce()) -> Vec<(&'a str, Vec<u8>)> {
     let written = AtomicBool::new(false);
-    let all: Vec<_> = thread::scope(|scope| {
-        let readers: Vec<_> = PATHS
+    thread::scope(|scope| {
+        let readers: Vec<_> = paths
             .iter()
-            .flat_map(|path| [path, path])
-            .map(|path| (path, scope.spawn(|| read_on(&fs, path, &written))))
+            .flat_map(|path| [*path, *path])
+            .map(|path| (path, scope.spawn(|| read_on(fs, path, &written))))
             .collect();
-        scope.spawn(|| ask(&fs, &written));
-        for number in 0..BATCHES {
-            if number % IN_SEGMENT == 0 {
-                growing.roll();
-            }
-            growing.append(1);
-            thread::sleep(Duration::from_millis(1));
-        }
+        write();
         written.store(true, Ordering::Release);
-        readers.into_iter().map(|(path, reader)| (*path, reader.join().expect("nothing is wrong"))).collect()
-    });
-    let afresh = shown::open(growing.data().to_str().expect("UTF-8"), Options::default());
+        readers.into_iter().map(|(path, reader)| (path, reader.join().expect("nothing is wrong"))).collect()
+    })
+}
+
+/// What was read is what somebody reads who comes new to it.
+fn check_all(spec: &str, all: Vec<(&str, Vec<u8>)>) {
+    let afresh = shown::open(spec, Options::default());
     for (path, read) in all {
         let from = if path.contains("tail") { "t/0/log.jsonl" } else { path };
         let expected = shown::read(&afresh, from);
         let at = read.iter().zip(&expected).position(|(one, other)| one != other);
         let is_right = if path.contains("tail") { expected.ends_with(&read) } else { read == expected };
-        assert!(
-            is_right && !read.is_empty(),
-            "{path}: {} of {} bytes, other ones at {at:?}",
-            read.len(),
-            expected.len()
-        );
+        let (len, wanted) = (read.len(), expected.len());
+        assert!(is_right && !read.is_empty(), "{path}: {len} of {wanted} bytes, other ones at {at:?}");
     }
+}
+
+#[test]
+fn readers_of_other_formats_and_rolls_hide_nothing() {
+    let mut growing = Growing::new();
+    growing.append(1);
+    let spec = growing.data().to_str().expect("UTF-8").to_owned();
+    let fs = shown::open(&spec, Options::default());
+    let all = thread::scope(|scope| {
+        scope.spawn(|| ask(&fs));
+        race(&fs, &PATHS, || {
+            for number in 0..BATCHES {
+                if number % IN_SEGMENT == 0 {
+                    growing.roll();
+                }
+                growing.append(1);
+                thread::sleep(Duration::from_millis(1));
+            }
+        })
+    });
+    check_all(&spec, all);
+}
+
+/// Transactions of three producers that lie within each other, each fourth aborted, with their markers: a batch's offset and bytes.
+fn transactions(count: i64) -> Vec<(i64, Vec<u8>)> {
+    let record = |offset: i64| ShownRecord {
+        offset,
+        timestamp: 1_700_000_000_000 + offset,
+        key: None,
+        value: Some(vec![b'v'; 100]),
+        headers: Vec::new(),
+    };
+    let plan = |offset: i64| {
+        let number = offset / 2;
+        if offset % 2 == 1 {
+            // What ends was begun three transactions before.
+            return Plan::marker(offset, (number + 1) % 3, number % 4 != 0);
+        }
+        let mut plan = Plan::of(vec![record(offset)], Compression::None);
+        (plan.producer, plan.is_transactional) = (number % 3, true);
+        plan
+    };
+    (0..count).map(|offset| (offset, batches::encode(&plan(offset)).remove(0).bytes)).collect()
+}
+
+#[test]
+fn transactions_that_are_decided_meanwhile_hide_nothing() {
+    let directory = Directory::default();
+    let batches = transactions(1500);
+    directory.write_segment(0, &[]);
+    let paths = ["t/0@committed/log", "t/0@committed/log.jsonl", "t/0@committed/log.tsv", "t/0/log"];
+    let fs = shown::open(directory.spec(), Options::default());
+    let all = race(&fs, &paths, || {
+        let mut base = 0;
+        for (offset, bytes) in batches {
+            if offset % 40 == 39 {
+                base = offset;
+                directory.write_segment(base, &[]);
+            }
+            directory.append(base, &bytes);
+            thread::sleep(Duration::from_millis(1));
+        }
+    });
+    check_all(directory.spec(), all);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use crate::format::batch::Decoder;
 use crate::format::record::Record;
 use crate::fs::attributes::record_time;
-use crate::fs::error::FsError;
+use crate::fs::error::{FsError, again};
 use crate::fs::files;
 use crate::fs::handles::Content;
 use crate::fs::manifest::ManifestText;
@@ -136,6 +136,14 @@ impl Fs {
         len: usize,
         out: &mut Vec<u8>,
     ) -> Result<(), FsError> {
+        let begun = out.len();
+        again(|| {
+            out.truncate(begun);
+            self.read_once(content, at, len, out)
+        })
+    }
+
+    fn read_once(&self, content: &Content, at: u64, len: usize, out: &mut Vec<u8>) -> Result<(), FsError> {
         match content {
             Content::Selection(selection, _) => selection.read(at, len, out)?,
             Content::Filtered(filtered) => filtered.read(at, len, out)?,

@@ -50,6 +50,19 @@ pub enum FsError {
     },
 }
 
+/// Does something, again where transactions were decided meanwhile: each time it is done with what is known then.
+pub(super) fn again<T>(mut work: impl FnMut() -> Result<T, FsError>) -> Result<T, FsError> {
+    /// More than enough, and an end.
+    const TRIES: usize = 100;
+    for _ in 0..TRIES {
+        match work() {
+            Err(FsError::View(ViewError::Log(LogError::Outrun { .. }))) => {}
+            done => return done,
+        }
+    }
+    work()
+}
+
 /// What names there are in `by-offset`.
 pub const BY_OFFSET: &str = "an offset (12345), last-N, A~N, A+N or a range (A..B, A.., ..B, A..+N), alone or with .txt, .jsonl, \
                              .tsv, .log, .dump or a format of yours; one record also with .key or .json";
@@ -78,7 +91,8 @@ impl FsError {
             Self::NotFound | Self::BadName { .. } => libc::ENOENT,
             Self::NotADirectory => libc::ENOTDIR,
             Self::IsADirectory => libc::EISDIR,
-            Self::UnknownHandle | Self::View(ViewError::Log(LogError::Stale { .. })) => libc::ESTALE,
+            Self::UnknownHandle
+            | Self::View(ViewError::Log(LogError::Stale { .. } | LogError::Outrun { .. })) => libc::ESTALE,
             Self::NoAttribute => libc::ENODATA,
             Self::NoAttributes => libc::ENOSYS,
             Self::ReadOnly => libc::EROFS,
@@ -99,7 +113,10 @@ impl FsError {
             | Self::NoAttribute
             | Self::NoAttributes
             | Self::ReadOnly => tracing::Level::DEBUG,
-            Self::UnknownHandle | Self::View(ViewError::Log(LogError::Stale { .. })) => tracing::Level::INFO,
+            Self::UnknownHandle
+            | Self::View(ViewError::Log(LogError::Stale { .. } | LogError::Outrun { .. })) => {
+                tracing::Level::INFO
+            }
             Self::View(_) | Self::Source { .. } => tracing::Level::WARN,
         }
     }

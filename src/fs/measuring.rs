@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
+use crate::log::LogError;
 use crate::log::signal::Signal;
 use crate::units::Timestamp;
 use crate::view::dump::file::DumpFile;
@@ -180,7 +181,14 @@ impl Queue {
         while let Some((ino, measurement, direction)) = self.next() {
             let begun = Instant::now();
             // A panic must not leave those who wait without an answer.
-            let measured = catch_unwind(AssertUnwindSafe(|| measurement.measurable.measure(direction)));
+            let measured = catch_unwind(AssertUnwindSafe(|| {
+                loop {
+                    match measurement.measurable.measure(direction) {
+                        Err(ViewError::Log(LogError::Outrun { .. })) => {}
+                        done => break done,
+                    }
+                }
+            }));
             match measured {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::info!(%error, "a size could not be measured"),

@@ -278,7 +278,7 @@ impl Fs {
     /// [`FsError::NotFound`], or those of reading.
     pub fn lookup(&self, parent: u64, name: &OsStr) -> Result<(Attributes, Duration), FsError> {
         let parent = self.inodes.get(parent)?;
-        let node = self.child(&parent, name)?;
+        let node = again(|| self.child(&parent, name))?;
         let ino = self.inodes.look_up(node.clone());
         match self.attributes(ino, &node, Effort::Bytes(CHEAP_BYTES)) {
             Ok(attributes) => Ok((attributes, NAME_TTL)),

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use crate::fs::attributes::{Attributes, Owner, source_time};
 use crate::fs::by_time::no_later;
 use crate::fs::caching::{Lasting, Reading};
-use crate::fs::error::FsError;
+use crate::fs::error::{FsError, again};
 use crate::fs::handles::Content;
 use crate::fs::measuring::{Measurable, Measurement};
 use crate::fs::mounted::Fs;
@@ -96,6 +96,10 @@ impl Fs {
     /// # Errors
     /// Those of reading.
     pub fn attributes(&self, ino: u64, node: &Node, effort: Effort) -> Result<Attributes, FsError> {
+        again(|| self.attributes_once(ino, node, effort))
+    }
+
+    fn attributes_once(&self, ino: u64, node: &Node, effort: Effort) -> Result<Attributes, FsError> {
         let owner = self.owner_of(node);
         let mut attributes = Attributes {
             ino,

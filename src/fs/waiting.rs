@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::fs::by_key::README;
-use crate::fs::error::FsError;
+use crate::fs::error::{FsError, again};
 use crate::fs::handles::{Content, Handle};
 use crate::fs::key_names;
 use crate::fs::measuring::{Measurable, Measurement};

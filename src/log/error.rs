@@ -22,6 +22,12 @@ pub enum LogError {
         /// The file.
         path: PathBuf,
     },
+    /// Under `read_committed`: somebody has read further meanwhile, with transactions that were decided since; to be tried again.
+    #[error("{}: more is decided now than when the reading began", path.display())]
+    Outrun {
+        /// The file.
+        path: PathBuf,
+    },
     /// The SOURCE can't be one.
     #[error("{}: {reason}", path.display())]
     NotASource {

@@ -175,6 +175,10 @@ impl Run {
         block: &Block,
         mut visit: impl FnMut(&Batch<'_>, Position, &mut Decoder) -> Result<bool, LogError>,
     ) -> Result<(), LogError> {
+        // Of what is behind the bound nobody can tell here what was aborted.
+        if block.last() >= env.bound() {
+            return Err(LogError::Outrun { path: self.segment.path.clone() });
+        }
         let (file, _) = self.segment.open()?;
         env.shared.with_workspace(|workspace| {
             let Workspace { input, decoder, .. } = workspace;

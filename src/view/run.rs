@@ -79,6 +79,11 @@ struct Ended {
 }
 
 impl Measured {
+    /// How many blocks are below `bound`: all, unless somebody else knows more than was known at the beginning.
+    fn below(&self, bound: Offset) -> usize {
+        self.layout.blocks.partition_point(|block| block.last() < bound)
+    }
+
     /// Whether nothing came since a scan met the end, or somebody has measured further than may be shown now.
     fn is_at_end(&self, env: &Env<'_>, len: u64) -> bool {
         let bound = env.bound();
@@ -336,14 +341,15 @@ impl Run {
             Goal::Records(count) => measured.layout.blocks.last().is_some_and(|b| b.records_end() >= count),
             Goal::End => false,
         };
-        reached || measured.is_at_end(env, len) && known == measured.layout.blocks.len()
+        reached || measured.is_at_end(env, len) && known >= measured.below(env.bound())
     }
 
     /// The number of blocks that are as they will stay: all when nothing came since the end was met, otherwise all but
     /// the last.
     fn known(&self, env: &Env<'_>, len: u64) -> usize {
         let measured = self.read();
-        measured.layout.blocks.len() - usize::from(measured.open && !measured.is_at_end(env, len))
+        let all = measured.layout.blocks.len() - usize::from(measured.open && !measured.is_at_end(env, len));
+        all.min(measured.below(env.bound()))
     }
 
     /// Measures blocks that another format made known; the source bytes read.
@@ -382,6 +388,9 @@ impl Run {
         file: &Arc<File>,
         len: u64,
     ) -> Result<u64, LogError> {
+        if self.reached().is_some_and(|last| last >= env.bound()) {
+            return Err(LogError::Outrun { path: self.segment.path.clone() });
+        }
         let Reopened { start, after_damage, index } = self.reopen();
         env.problems.forget_from(&self.segment, start.position);
         let scanner = Scanner::new(file.clone(), len, start, self.segment.limits());

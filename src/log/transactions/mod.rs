@@ -53,8 +53,9 @@ impl Transactions {
         partition: &Partition,
         sidecars: Option<&Sidecars>,
     ) -> Result<Arc<Decided>, LogError> {
-        let segments = partition.segments()?;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // An older listing than the one that the state is of would not have its segment.
+        let segments = partition.segments()?;
         let resume = state.at.and_then(|(uid, start)| {
             segments.iter().position(|segment| segment.uid == uid).map(|index| (index, start))
         });
