@@ -41,6 +41,14 @@ impl Fs {
         Ok(Node::Of(key.clone(), Item::Dump(DumpOf { name: name.into(), id, level, stamp })))
     }
 
+    /// Whether looking up the name of a dump would give the same.
+    pub(super) fn is_current_dump(&self, key: &PartitionKey, dump: &DumpOf) -> Result<bool, FsError> {
+        let name = dump.name.to_str().ok_or(FsError::NotFound)?;
+        let suffix = if dump.level == Level::Batches { BATCHES } else { "" };
+        let again = self.dump_child(key, &format!("{name}{suffix}"))?;
+        Ok(matches!(again, Node::Of(_, Item::Dump(again)) if again == *dump))
+    }
+
     /// The names in `dump`.
     pub(super) fn dump_names(&self, key: &PartitionKey) -> Result<Vec<(OsString, Node)>, FsError> {
         let mut names = Vec::new();

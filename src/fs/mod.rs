@@ -14,7 +14,8 @@
 //! | [`attributes`], `xattrs` | type, size, times and access of a node; extended attributes of records |
 //! | [`handles`] | open files and directories |
 //! | [`measuring`] | sizes that take long, found in the background |
-//! | [`tails`] | the window of each `tail` |
+//! | `tails` | the window of each `tail` |
+//! | `current`, `idle` | whether a file is still what its name stands for; what is given up when nobody uses it |
 //! | [`options`], [`topic_options`] | what a user may choose, for a mount and for each topic |
 //! | [`error`] | errors and their errno |
 
@@ -23,10 +24,12 @@ pub mod attributes;
 pub mod by_key;
 mod by_time;
 pub mod content;
+mod current;
 mod dumps;
 pub mod error;
 pub mod files;
 pub mod handles;
+mod idle;
 pub mod inodes;
 pub mod key_names;
 pub mod listing;
@@ -39,7 +42,7 @@ pub mod node;
 mod offsets;
 pub mod options;
 pub mod overview;
-pub mod tails;
+mod tails;
 pub mod time_names;
 pub mod topic_options;
 pub mod walk;

@@ -10,7 +10,6 @@ use std::time::{Duration, SystemTime};
 
 use lru::LruCache;
 
-use crate::fs::all::AllTails;
 use crate::fs::attributes::{Attributes, Owner, source_time};
 use crate::fs::by_time::no_later;
 use crate::fs::content::RecordContent;
@@ -75,7 +74,6 @@ pub struct Fs {
     selections: Mutex<LruCache<Node, Arc<Selection>>>,
     filtered: Mutex<LruCache<Node, Arc<Filtered>>>,
     merged: Mutex<LruCache<(AllKey, AllRecords), Arc<Merged>>>,
-    all_tails: AllTails,
     dumps: Mutex<LruCache<Node, Arc<DumpFile>>>,
     dump_pool: Arc<FilePool>,
     histories: Mutex<LruCache<Node, Arc<KeyHistory>>>,
@@ -122,7 +120,6 @@ impl Fs {
             selections: Mutex::new(LruCache::new(kept(KEPT_SELECTIONS))),
             filtered: Mutex::new(LruCache::new(kept(KEPT_FILTERED))),
             merged: Mutex::new(LruCache::new(kept(KEPT_MERGED))),
-            all_tails: AllTails::default(),
             dumps: Mutex::new(LruCache::new(kept(KEPT_DUMPS))),
             dump_pool: Arc::new(FilePool::new(kept(KEPT_DUMP_FILES))),
             histories: Mutex::new(LruCache::new(kept(KEPT_HISTORIES))),
@@ -166,7 +163,7 @@ impl Fs {
         &self.inodes
     }
 
-    pub(crate) const fn tails(&self) -> &Tails {
+    pub(super) const fn tails(&self) -> &Tails {
         &self.tails
     }
 
@@ -249,6 +246,9 @@ impl Fs {
     /// Those of reading.
     pub fn stat(&self, ino: u64) -> Result<Stat, FsError> {
         let node = self.inodes.get(ino)?;
+        if self.inodes.opens(ino) == 0 && !self.is_current(&node)? {
+            return Err(FsError::UnknownHandle);
+        }
         let attributes = match self.attributes(ino, &node, Effort::Bytes(CHEAP_BYTES)) {
             Err(gone) => return self.stat_of_held(ino, &node).map(Stat::Known).ok_or(gone),
             Ok(attributes) => attributes,
@@ -413,11 +413,8 @@ impl Fs {
         let node = self.inodes.get(ino)?;
         let content = self.content(ino, &node)?;
         self.inodes.opened(ino);
-        if let Node::Of(key, Item::Records(records @ Records { kind: RecordsKind::Tail, .. })) = &*node {
-            self.tails.opened(key, records.start);
-        }
-        if let Node::OfAll(key, AllItem::Records(records)) = &*node {
-            self.all_tails.opened(key, records);
+        if let Some((tail, begin)) = Self::tail_that_is(&node) {
+            self.tails.opened(&tail, &begin);
         }
         Ok(self.handles.add(Handle { ino, node, content }))
     }
@@ -425,32 +422,10 @@ impl Fs {
     /// Closes a handle.
     pub fn release(&self, handle: u64) {
         let Some(handle) = self.handles.remove(handle) else { return };
-        if let Node::Of(key, Item::Records(records @ Records { kind: RecordsKind::Tail, .. })) = &*handle.node
-        {
-            self.tails.released(key, records.start);
-        }
-        if let Node::OfAll(key, AllItem::Records(records)) = &*handle.node {
-            self.all_tails.released(key, records);
+        if let Some((tail, begin)) = Self::tail_that_is(&handle.node) {
+            self.tails.released(&tail, &begin);
         }
         self.inodes.released(handle.ino);
-    }
-
-    /// Begins a thread that closes descriptors nobody uses, so that what a broker deletes doesn't keep its disk space. It
-    /// ends with the file system.
-    pub fn close_idle_files(self: &Arc<Self>) {
-        const IDLE: Duration = Duration::from_secs(2);
-        let fs = Arc::downgrade(self);
-        let work = move || {
-            while let Some(fs) = fs.upgrade() {
-                fs.source.close_idle(IDLE);
-                fs.dump_pool.expire(IDLE);
-                drop(fs);
-                std::thread::sleep(IDLE);
-            }
-        };
-        if let Err(error) = std::thread::Builder::new().name("idle-files".into()).spawn(work) {
-            tracing::warn!(%error, "idle files stay open");
-        }
     }
 
     /// Reads up to `len` bytes at `at`; fewer only at the end of the file.
@@ -474,8 +449,15 @@ impl Fs {
             return Ok(selection.clone());
         }
         let view = self.view(key)?;
+        if view.generation()? != records.generation {
+            return Err(FsError::UnknownHandle);
+        }
         let Records { format, start, end, .. } = *records;
-        let selection = Arc::new(Selection::new(view, key.committed, format, start, end));
+        let selection = Selection::new(view, key.committed, format, start, end);
+        let selection = Arc::new(match records.kind {
+            RecordsKind::Segment => selection.within_its_segment(),
+            _ => selection,
+        });
         lock(&self.selections).push(node, selection.clone());
         Ok(selection)
     }
@@ -518,9 +500,24 @@ impl Fs {
         lock(&self.merged)
     }
 
-    /// The windows of the tails of all partitions.
-    pub(super) const fn all_tails(&self) -> &AllTails {
-        &self.all_tails
+    /// Selections that are kept.
+    pub(super) fn selections(&self) -> MutexGuard<'_, LruCache<Node, Arc<Selection>>> {
+        lock(&self.selections)
+    }
+
+    /// Files of records that pass a filter that are kept.
+    pub(super) fn filtered_kept(&self) -> MutexGuard<'_, LruCache<Node, Arc<Filtered>>> {
+        lock(&self.filtered)
+    }
+
+    /// The partitions that were looked at.
+    pub(super) fn views_known(&self) -> MutexGuard<'_, HashMap<PartitionName, Arc<PartitionView>>> {
+        lock(&self.views)
+    }
+
+    /// The topics that were asked about.
+    pub(super) fn topics_known(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<OfTopic>>> {
+        lock(&self.topics)
     }
 
     /// Contents of single records that are kept.

@@ -207,8 +207,8 @@ pub enum Item {
     Suspects,
     /// A directory of the records of a range.
     Range(Offset, Offset),
-    /// One record.
-    Record(Offset, RecordForm),
+    /// One record, and the partition's generation: after a truncation the offset may have another one.
+    Record(Offset, RecordForm, u64),
     /// Rendered records.
     Records(Records),
     /// A source file.

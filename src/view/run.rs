@@ -8,7 +8,7 @@ use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::log::LogError;
-use crate::log::scan::{Context, Scanner, Start};
+use crate::log::scan::{Context, Start};
 use crate::log::segment::Segment;
 use crate::log::sidecar::WORTH_SAVING;
 use crate::units::{Offset, Position};
@@ -76,6 +76,8 @@ struct Ended {
     bound: Offset,
     /// Whether bytes at the end of the file are not readable.
     damaged: bool,
+    /// The segment's version before: where bytes are not readable now, they may become so in place.
+    version: u64,
 }
 
 /// A measured block and its place in the output.
@@ -119,11 +121,16 @@ impl Run {
         if source_len != len {
             return;
         }
+        if let Some(last) = layout.blocks.last() {
+            let (from, to) = last.span();
+            self.segment.take_as_read(Position(from), Position(to));
+        }
         let saved_columns = Some(layout.complete_columns());
         let position = layout.blocks.last().map_or(self.start.position, |block| Position(block.span().1));
         let expected = layout.blocks.last().map_or(self.start.expected, |block| block.last().next());
         let at = Some(Start::new(position, expected, self.segment.below()));
-        let ended = Some(Ended { len, bound: env.bound(), damaged: false });
+        let version = self.segment.version();
+        let ended = Some(Ended { len, bound: env.bound(), damaged: false, version });
         // What came last may grow, unless something unreadable is behind it.
         let open = last.batches > 0;
         let (after_damage, summarized) = (false, layout.blocks.len());
@@ -182,7 +189,7 @@ impl Run {
         if !self.segment.is_at_hand() {
             return u64::MAX;
         }
-        let Ok((_, len)) = self.segment.open() else { return 0 };
+        let Ok((file, len)) = self.segment.open() else { return 0 };
         if self.is_met(env, format, Goal::End, len) {
             return 0;
         }
@@ -191,7 +198,7 @@ impl Run {
         let from = known
             .and_then(|last| measured.layout.blocks.get(last))
             .map_or(self.start.position.0, |b| b.span().1);
-        len.saturating_sub(from)
+        self.segment.unread(&file, len, from)
     }
 
     /// Bytes of output measured so far.
@@ -292,14 +299,21 @@ impl Run {
         if !self.segment.is_at_hand() {
             return u64::MAX;
         }
-        let Ok((_, len)) = self.segment.open() else { return 0 };
+        let Ok((file, len)) = self.segment.open() else { return 0 };
         let measured = self.read();
-        if measured.ended.is_some_and(|ended| ended.len == len && ended.bound == env.bound()) {
+        if self.has_ended(&measured, env, len) {
             return 0;
         }
-        len.saturating_sub(
-            measured.layout.blocks.last().map_or(self.start.position.0, |block| block.span().1),
-        )
+        let from = measured.layout.blocks.last().map_or(self.start.position.0, |block| block.span().1);
+        self.segment.unread(&file, len, from)
+    }
+
+    /// Whether the end was met, and is where it was.
+    fn has_ended(&self, measured: &Measured, env: &Env<'_>, len: u64) -> bool {
+        measured.ended.is_some_and(|ended| {
+            (ended.len, ended.bound) == (len, env.bound())
+                && (!ended.damaged || ended.version == self.segment.version())
+        })
     }
 
     pub(super) fn stale(&self) -> LogError {
@@ -318,7 +332,7 @@ impl Run {
             Goal::Records(count) => measured.layout.blocks.last().is_some_and(|b| b.records_end() >= count),
             Goal::End => false,
         };
-        let at_end = measured.ended.is_some_and(|ended| ended.len == len && ended.bound == env.bound());
+        let at_end = self.has_ended(&measured, env, len);
         reached || at_end && known == measured.layout.blocks.len()
     }
 
@@ -326,7 +340,7 @@ impl Run {
     /// the last.
     fn known(&self, env: &Env<'_>, len: u64) -> usize {
         let measured = self.read();
-        let at_end = measured.ended.is_some_and(|ended| ended.len == len && ended.bound == env.bound());
+        let at_end = self.has_ended(&measured, env, len);
         measured.layout.blocks.len() - usize::from(measured.open && !at_end)
     }
 
@@ -366,9 +380,10 @@ impl Run {
         file: &Arc<File>,
         len: u64,
     ) -> Result<u64, LogError> {
+        let version = self.segment.version();
         let (start, after_damage) = self.reopen();
         env.problems.forget_from(&self.segment, start.position);
-        let scanner = Scanner::new(file.clone(), len, start, self.segment.limits());
+        let scanner = self.segment.scanner(file.clone(), len, start);
         let (summary, last) = (Summary::default(), Summary::default());
         let frontier = Frontier { run: self, format, building: None, after_damage, summary, last };
         let advanced = env.shared.with_workspace(|workspace| frontier.advance(env, scanner, workspace));
@@ -380,7 +395,7 @@ impl Run {
         measured.summarized = measured.layout.blocks.len();
         measured.at = Some(at);
         measured.after_damage = frontier.after_damage;
-        measured.ended = ended.map(|damaged| Ended { len, bound: env.bound(), damaged });
+        measured.ended = ended.map(|damaged| Ended { len, bound: env.bound(), damaged, version });
         Ok(at.position.since(start.position))
     }
 
