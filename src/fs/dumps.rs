@@ -87,7 +87,8 @@ impl Fs {
         let named = Named { path: format!("{directory}/{name}"), name, kind };
         let limits = self.options().of_source().limits;
         let made = if kind.is_log() {
-            let file = SegmentFile { base: Offset(0), path, id: dump.id, len: meta.size(), packing: None };
+            let (base, id, len) = (Offset(0), dump.id, meta.size());
+            let file = SegmentFile { base, path, id, len, changed: None, packing: None };
             let segment = Segment::new(file, Offset(0), Offset(i64::MAX), self.dump_pool(), limits);
             DumpFile::of_log(segment, named, Shown::all(dump.level), self.shared())
         } else {

@@ -470,16 +470,20 @@ impl Fs {
         if let Some(filtered) = lock(&self.filtered).get(node) {
             return Ok(filtered.clone());
         }
-        let (format, filter, range) = match node {
+        let (format, filter, range, generation) = match node {
             Node::Of(_, Item::Timed(timed)) => {
-                (timed.format, Filter::Period(timed.period), timed.start..timed.end)
+                (timed.format, Filter::Period(timed.period), timed.start..timed.end, timed.generation)
             }
             Node::Of(_, Item::Times(times)) => {
-                (Format::Text, Filter::Period(times.period), times.start..times.end)
+                (Format::Text, Filter::Period(times.period), times.start..times.end, times.generation)
             }
             _ => return Err(FsError::NotFound),
         };
-        let passing = Passing { view: self.view(key)?, committed: key.committed, filter, range };
+        let view = self.view(key)?;
+        if view.generation()? != generation {
+            return Err(FsError::UnknownHandle);
+        }
+        let passing = Passing { view, committed: key.committed, filter, range };
         let made = Arc::new(Filtered::new(passing, format));
         lock(&self.filtered).push(node.clone(), made.clone());
         Ok(made)

@@ -62,6 +62,8 @@ pub struct Partition {
     state: RwLock<Option<Listed>>,
     relist: Mutex<()>,
     generation: AtomicU64,
+    /// Generations, and the smallest offset that the change before each left as it was; later ones have smaller offsets.
+    touched: Mutex<Vec<(u64, Offset)>>,
     /// Its directory, if it is another partition when that is another one.
     directory: Option<FileId>,
 }
@@ -117,6 +119,7 @@ impl Partition {
             state: RwLock::new(None),
             relist: Mutex::new(()),
             generation: AtomicU64::new(0),
+            touched: Mutex::default(),
             directory: None,
         }
     }
@@ -238,10 +241,33 @@ impl Partition {
             self.pool.forget(gone.id);
         }
         let first = segments.first().map_or(Offset(i64::MAX), |segment| segment.base);
-        if old.iter().any(|old| old.base >= first && !kept.contains(&old.uid)) {
-            self.generation.fetch_add(1, Ordering::Relaxed);
+        let gone = old.iter().filter(|old| old.base >= first && !kept.contains(&old.uid));
+        if let Some(below) = gone.map(|old| old.below()).max() {
+            self.touch(below);
         }
         Ok(segments.into())
+    }
+
+    /// Begins another generation: what was below an offset is not what it was.
+    fn touch(&self, below: Offset) {
+        let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
+        while touched.last().is_some_and(|(_, earlier)| *earlier <= below) {
+            touched.pop();
+        }
+        touched.push((generation, below));
+    }
+
+    /// The offset from which on all is as it was in an earlier generation, grown perhaps: compaction leaves what is behind the
+    /// segments that it replaces, truncation leaves nothing that can be relied on.
+    ///
+    /// # Errors
+    /// Those of [`Self::segments`].
+    pub fn untouched_since(&self, generation: u64) -> Result<Offset, LogError> {
+        self.segments()?;
+        let touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = touched.iter().find(|(later, _)| *later > generation);
+        Ok(first.map_or(Offset(i64::MIN), |(_, below)| *below))
     }
 
     fn segment_files(&self, directory: &Path) -> Result<Vec<SegmentFile>, LogError> {
@@ -260,7 +286,8 @@ impl Partition {
                 continue;
             }
             let (base, id, len) = (name.base, FileId::of(&metadata), metadata.size());
-            let file = SegmentFile { base, path, id, len, packing: None };
+            let changed = Some(files::changed(&metadata));
+            let file = SegmentFile { base, path, id, len, changed, packing: None };
             swaps.note(name, &file);
             if name == names::SegmentFile::live(name.base, FileType::Log) {
                 files.push(file);

@@ -4,6 +4,7 @@ use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::SystemTime;
 
 use zerocopy::FromBytes;
 
@@ -96,6 +97,8 @@ pub struct SegmentFile {
     pub id: FileId,
     /// Its length in bytes.
     pub len: u64,
+    /// When it was changed last, as far as that was asked.
+    pub changed: Option<SystemTime>,
     /// How a backup tool has compressed it, if one has.
     pub packing: Option<Packing>,
 }
@@ -103,7 +106,7 @@ pub struct SegmentFile {
 impl Segment {
     /// A segment of `file`, with the offsets `lower` to `below` as those that fit.
     pub fn new(file: SegmentFile, lower: Offset, below: Offset, pool: Arc<FilePool>, limits: Limits) -> Self {
-        let SegmentFile { base, path, id, len, packing } = file;
+        let SegmentFile { base, path, id, len, packing, .. } = file;
         let packed = packing.map(|packing| Packed { packing, len });
         // What a compressed one unpacks to has a length of its own.
         let len = if packed.is_some() { 0 } else { len };
@@ -262,8 +265,17 @@ impl Segment {
             return false;
         }
         match self.packed {
-            None => self.lock_seen().may_have_grown_to(file.len) || self.open().is_ok(),
+            None => self.may_be(file) || self.open().is_ok(),
             Some(Packed { len, .. }) => file.len == len,
+        }
+    }
+
+    /// Whether nothing has to be looked at to tell that a file is this one still.
+    fn may_be(&self, file: &SegmentFile) -> bool {
+        let seen = self.lock_seen();
+        match file.changed {
+            Some(changed) if seen.is_known() => seen.is_as_it_was(file.len, changed),
+            _ => seen.may_have_grown_to(file.len),
         }
     }
 

@@ -76,7 +76,7 @@ struct Ended {
     bound: Offset,
     /// Whether bytes at the end of the file are not readable.
     damaged: bool,
-    /// The segment's version before: where bytes are not readable now, they may become so in place.
+    /// The segment's version before: what is reserved at the end is written to without growing.
     version: u64,
 }
 
@@ -311,8 +311,7 @@ impl Run {
     /// Whether the end was met, and is where it was.
     fn has_ended(&self, measured: &Measured, env: &Env<'_>, len: u64) -> bool {
         measured.ended.is_some_and(|ended| {
-            (ended.len, ended.bound) == (len, env.bound())
-                && (!ended.damaged || ended.version == self.segment.version())
+            (ended.len, ended.bound, ended.version) == (len, env.bound(), self.segment.version())
         })
     }
 

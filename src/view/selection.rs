@@ -305,16 +305,19 @@ impl Selection {
         };
         // Nothing lies between equal ends, also where they are in the midst of a batch.
         let end = self.current_end();
+        let stale = || LogError::Stale { path: self.view.partition.origin.path().to_owned() };
         let Some(segment) = segments.get(next).filter(|segment| segment.lower < end && self.start < end)
         else {
-            return Ok(None);
+            // Nothing will ever come behind a segment that was cut away or replaced.
+            let is_cut = parts.last().is_some_and(|last| last.is_cut_from(&segments));
+            return if self.end.is_none() && is_cut { Err(stale()) } else { Ok(None) };
         };
         let joins = match parts.last() {
             None => segment.lower <= self.start,
             Some(last) => last.is_followed_by(segment, &segments),
         };
         if !joins {
-            return Err(LogError::Stale { path: self.view.partition.origin.path().to_owned() });
+            return Err(stale());
         }
         let part = if parts.is_empty() {
             let run = self.view.run_near(env, segment, self.format, self.start)?;
@@ -340,12 +343,21 @@ impl Part {
     /// what came after it.
     fn is_followed_by(&self, next: &Segment, segments: &[Arc<Segment>]) -> bool {
         let own = &self.run.segment;
-        let is_before_all = segments.first().is_none_or(|first| own.base < first.base);
-        let at = segments.binary_search_by_key(&own.base, |segment| segment.base).ok();
-        let is_listed = at.and_then(|at| segments.get(at)).is_some_and(|listed| listed.uid == own.uid);
         let reached = || self.run.reached().map_or(own.lower, Offset::next);
         let below = if own.is_active() { reached() } else { own.below() };
-        is_listed || is_before_all && next.lower <= below
+        !self.is_cut_from(segments) && (self.is_in(segments) || next.lower <= below)
+    }
+
+    /// Whether the part's segment is none of `segments`, and was not deleted as the oldest either.
+    fn is_cut_from(&self, segments: &[Arc<Segment>]) -> bool {
+        let own = &self.run.segment;
+        !self.is_in(segments) && segments.first().is_some_and(|first| own.base >= first.base)
+    }
+
+    fn is_in(&self, segments: &[Arc<Segment>]) -> bool {
+        let own = &self.run.segment;
+        let at = segments.binary_search_by_key(&own.base, |segment| segment.base).ok();
+        at.and_then(|at| segments.get(at)).is_some_and(|listed| listed.uid == own.uid)
     }
 }
 

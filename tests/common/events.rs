@@ -306,6 +306,16 @@ impl Held {
         assert_eq!(self.file.metadata().expect("stat").len(), whole.len() as u64, "{name}");
     }
 
+    fn assert_same_or_stale_before(&self) {
+        for at in (0..self.bytes.len()).step_by(7) {
+            let expected = &self.bytes[at..self.bytes.len().min(at + 7)];
+            match self.read(at, expected.len()) {
+                Ok(read) => assert_eq!(text(&read), text(expected), "{} at {at}", self.path.display()),
+                Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ESTALE), "{error}"),
+            }
+        }
+    }
+
     /// At each place it shows what it did before, or says that this is gone; beyond its end nothing new.
     pub fn assert_same_or_stale(&self) {
         for len in [1 << 24, 100, 7] {
@@ -328,10 +338,10 @@ impl Held {
         }
     }
 
-    /// What it was shown last is gone, and that is said.
-    pub fn assert_stale(&self) {
-        self.assert_same_or_stale();
-        let error = self.read(self.bytes.len().saturating_sub(1), 100);
+    /// It shows what it did, or says that this is gone; that nothing comes any more it says in any case.
+    pub fn assert_ended_by_staleness(&self) {
+        self.assert_same_or_stale_before();
+        let error = self.read(self.bytes.len(), 100);
         let error = error.map(|read| text(&read)).expect_err(&self.path.to_string_lossy());
         assert_eq!(error.raw_os_error(), Some(libc::ESTALE), "{error}");
     }
@@ -347,7 +357,7 @@ impl Held {
     pub fn assert_stale_or_old(&self, old: &str) {
         match self.read(0, 1 << 24) {
             Ok(read) => {
-                assert!(read.is_empty() || text(&read) == old, "{}: {}", self.path.display(), text(&read))
+                assert!(read.is_empty() || text(&read) == old, "{}: {}", self.path.display(), text(&read));
             }
             Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ESTALE), "{error}"),
         }

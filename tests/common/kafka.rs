@@ -66,6 +66,12 @@ impl Kafka {
             .unwrap_or_else(|error| panic!("{words:?}: {error}: {line}\n{}", self.log()))
     }
 
+    /// Ends it as a crash does.
+    pub fn kill(mut self) {
+        self.stdin = None;
+        self.child.kill().expect("it can be killed");
+    }
+
     fn log(&self) -> String {
         fs::read_to_string(self.scratch.path().join("log")).unwrap_or_default()
     }
@@ -94,6 +100,11 @@ pub struct Broker {
 impl Broker {
     /// Formats its data directory.
     pub fn new(kafka: &mut Kafka) -> Self {
+        Self::with(kafka, "")
+    }
+
+    /// The same with more lines in its properties.
+    pub fn with(kafka: &mut Kafka, more: &str) -> Self {
         let scratch = tempfile::tempdir().expect("temporary directory");
         let [controller, port] = free_ports();
         let broker = Self { scratch, boot: format!("127.0.0.1:{port}") };
@@ -102,7 +113,7 @@ impl Broker {
             "process.roles=broker,controller\nnode.id=1\nlisteners={listener},CONTROLLER://127.0.0.1:{controller}\n\
              advertised.listeners={listener}\ncontroller.listener.names=CONTROLLER\n\
              controller.quorum.voters=1@127.0.0.1:{controller}\nlog.dirs={}\nauto.create.topics.enable=false\n\
-             log.cleaner.dedupe.buffer.size=4194304\n",
+             log.cleaner.dedupe.buffer.size=4194304\n{more}",
             broker.data().display()
         );
         fs::write(broker.properties(), properties).expect("a file can be written");
