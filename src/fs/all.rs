@@ -1,10 +1,9 @@
 //! `all/`: a topic's partitions as one, their records merged by time.
 
-use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::fs::by_time::{no_later, part_named, parts_of, since};
@@ -14,6 +13,7 @@ use crate::fs::key_names;
 use crate::fs::mounted::Fs;
 use crate::fs::names::{self, RecordForm};
 use crate::fs::node::{AllItem, AllKey, AllKind, AllRecords, Follow, Node, PartitionKey, Since};
+use crate::fs::tails::{Begin, Known, TailOf};
 use crate::fs::time_names::{ByTime, Unit};
 use crate::units::{Offset, PartitionId, Period};
 use crate::view::filtered::Filtered;
@@ -69,7 +69,7 @@ impl Fs {
         let views = self.views(key)?;
         let stamp = stamp(&views)?;
         let starts = match kind {
-            AllKind::Tail => self.all_tail(key, &views, stamp)?,
+            AllKind::Tail => self.all_tail(key, &views, stamp)?.starts,
             _ => views.iter().map(|view| view.start()).collect::<Result<_, _>>()?,
         };
         let records = AllRecords { kind, format, starts, ends: None, stamp };
@@ -270,26 +270,26 @@ impl Fs {
     }
 
     /// Where the tail begins: fixed while anybody has it open, otherwise `tail_records` before the end.
-    fn all_tail(
-        &self,
-        key: &AllKey,
-        views: &[Arc<PartitionView>],
-        stamp: u64,
-    ) -> Result<Arc<[Offset]>, FsError> {
+    fn all_tail(&self, key: &AllKey, views: &[Arc<PartitionView>], stamp: u64) -> Result<Begin, FsError> {
         let ends: Arc<[Offset]> =
             views.iter().map(|view| view.end(key.committed)).collect::<Result<_, _>>()?;
-        if let Some(starts) = self.all_tails().known(key, stamp, &ends) {
-            return Ok(starts);
-        }
-        let count = self.of_topic(&key.topic).options.tail_records;
-        let mut starts = Vec::with_capacity(views.len());
-        for view in views {
-            starts.push(view.nth_from_end(key.committed, count)?.map_or_else(|| view.start(), Ok)?);
-        }
-        let (kind, format, starts) = (AllKind::Tail, Format::Text, starts.into());
-        let records = AllRecords { kind, format, starts, ends: Some(ends.clone()), stamp };
-        let starts = merge(views, key.committed, &records, &Filter::Everything).last(count)?;
-        Ok(self.all_tails().set(key, stamp, ends, starts))
+        let log_starts: Vec<Offset> = views.iter().map(|view| view.start()).collect::<Result<_, _>>()?;
+        let holds = |known: &Known| {
+            let is_there = known.begin.starts.iter().zip(&log_starts).all(|(start, log)| start >= log);
+            Ok(is_there && (known.is_open || known.ends == ends))
+        };
+        let find = || {
+            let count = self.of_topic(&key.topic).options.tail_records;
+            let mut starts = Vec::with_capacity(views.len());
+            for (view, log_start) in views.iter().zip(&log_starts) {
+                starts.push(view.nth_from_end(key.committed, count)?.unwrap_or(*log_start));
+            }
+            let (kind, format, starts) = (AllKind::Tail, Format::Text, starts.into());
+            let records = AllRecords { kind, format, starts, ends: Some(ends.clone()), stamp };
+            let starts = merge(views, key.committed, &records, &Filter::Everything).last(count)?;
+            Ok((Begin { stamp, starts }, ends.clone()))
+        };
+        self.tails().begin(TailOf::All(key.clone()), stamp, holds, find)
     }
 }
 
@@ -311,68 +311,11 @@ fn merge(views: &[Arc<PartitionView>], committed: bool, records: &AllRecords, fi
 }
 
 /// A number for the partitions, and their generations.
-fn stamp(views: &[Arc<PartitionView>]) -> Result<u64, FsError> {
+pub(super) fn stamp(views: &[Arc<PartitionView>]) -> Result<u64, FsError> {
     let mut hasher = DefaultHasher::new();
     for view in views {
         view.partition.segments()?;
         (&view.partition.label, view.partition.generation()).hash(&mut hasher);
     }
     Ok(hasher.finish())
-}
-
-/// The windows of the tails of all partitions.
-#[derive(Debug, Default)]
-pub(super) struct AllTails {
-    windows: Mutex<HashMap<AllKey, Window>>,
-}
-
-/// Where a tail begins, where the partitions ended when that was found, and how many have it open.
-#[derive(Debug, Clone)]
-struct Window {
-    stamp: u64,
-    starts: Arc<[Offset]>,
-    ends: Arc<[Offset]>,
-    opens: u64,
-}
-
-impl AllTails {
-    /// The start that is fixed, or still right.
-    fn known(&self, key: &AllKey, stamp: u64, ends: &Arc<[Offset]>) -> Option<Arc<[Offset]>> {
-        let windows = self.lock();
-        let window = windows.get(key).filter(|window| window.stamp == stamp)?;
-        (window.opens > 0 || window.ends == *ends).then(|| window.starts.clone())
-    }
-
-    /// Keeps a start, unless somebody has opened another one meanwhile; the one that is kept.
-    fn set(&self, key: &AllKey, stamp: u64, ends: Arc<[Offset]>, starts: Arc<[Offset]>) -> Arc<[Offset]> {
-        let mut windows = self.lock();
-        let new = Window { stamp, starts, ends, opens: 0 };
-        let window = windows.entry(key.clone()).or_insert_with(|| new.clone());
-        if window.opens == 0 || window.stamp != stamp {
-            *window = new;
-        }
-        window.starts.clone()
-    }
-
-    /// Fixes a tail that was opened.
-    pub(super) fn opened(&self, key: &AllKey, records: &AllRecords) {
-        self.with(key, records, |window| window.opens += 1);
-    }
-
-    /// Takes [`Self::opened`] back.
-    pub(super) fn released(&self, key: &AllKey, records: &AllRecords) {
-        self.with(key, records, |window| window.opens = window.opens.saturating_sub(1));
-    }
-
-    fn with(&self, key: &AllKey, records: &AllRecords, change: impl FnOnce(&mut Window)) {
-        let mut windows = self.lock();
-        let window = windows.get_mut(key).filter(|window| window.starts == records.starts);
-        if let Some(window) = window.filter(|_| records.kind == AllKind::Tail) {
-            change(window);
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<AllKey, Window>> {
-        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }

@@ -66,15 +66,14 @@ impl Fs {
         wanted: Wanted<'_>,
         form: RecordForm,
     ) -> Result<Node, FsError> {
-        view.partition.segments()?;
-        let generation = view.partition.generation();
+        let generation = view.generation()?;
         let found = view.latest_of_key(key.committed, wanted, |record, place| {
             let is_there = record.value.is_some() || form != RecordForm::Value;
-            let content = || RecordContent::new(view, form, record, place, generation);
+            let content = || RecordContent::new(view, form, record, place);
             is_there.then(|| (record.offset, content()))
         })?;
         let (offset, content) = found.flatten().ok_or(FsError::NotFound)?;
-        let node = Node::Of(key.clone(), Item::Record(offset, form));
+        let node = Node::Of(key.clone(), Item::Record(offset, form, generation));
         self.keep_record(node.clone(), Arc::new(content));
         Ok(node)
     }
@@ -207,7 +206,8 @@ impl KeyListing {
     }
 
     fn node(&self, live: &LiveKey) -> Node {
-        Node::Of(self.key.clone(), Item::Record(live.offset, RecordForm::Value))
+        let generation = self.view.partition.generation();
+        Node::Of(self.key.clone(), Item::Record(live.offset, RecordForm::Value, generation))
     }
 }
 

@@ -68,7 +68,7 @@ impl Fs {
                 let view = self.view(key)?;
                 let time = view.record(key.committed, offset, |record, _| record.timestamp)?;
                 time.filter(|time| period.contains(*time)).ok_or(FsError::NotFound)?;
-                Item::Record(offset, form)
+                Item::Record(offset, form, times.generation)
             }
             Some(ByOffset::Range {
                 from: Some(Place::At(from)),
@@ -126,7 +126,8 @@ impl Fs {
         let (offsets, last) = self.filtered(key, &node)?.offsets(most + 1)?;
         let (Some(first), Some(last)) = (offsets.first(), last) else { return Ok(Vec::new()) };
         if offsets.len() <= most {
-            let record = |offset| Node::Of(key.clone(), Item::Record(offset, RecordForm::Value));
+            let item = |offset| Item::Record(offset, RecordForm::Value, times.generation);
+            let record = |offset| Node::Of(key.clone(), item(offset));
             return Ok(offsets
                 .iter()
                 .map(|offset| (names::padded(*offset).into(), record(*offset)))

@@ -4,7 +4,7 @@
 //! |---|---|---|---|---|
 //! | ranges, periods, sealed segments, keys' histories, our own texts | 100 ms | an hour | in the page cache, shared by all readers | another generation of the log is another inode, so that what this one has can't change |
 //! | the same while its size isn't known | 100 ms | not at all | not | the kernel reads no further than the size that it knows |
-//! | one record | 100 ms | as its name | not | after a truncation its offset may have another record, in the same inode |
+//! | one record | 100 ms | an hour | not | the same; it is read once, mostly |
 //! | `log`, `tail`, the active segment, dumps and source files | 100 ms | not at all | not | they grow: `tail -f` looks at the size, and a page that was half full would be read again as zeros |
 //! | `follow` | 100 ms | not at all | not, and without positions | what was read is gone |
 //! | directories, `info`, `problems`, `offsets/` | 100 ms | not at all | made at each open | they change with the log |
@@ -24,8 +24,6 @@ const FINAL_TTL: Duration = Duration::from_secs(3600);
 pub enum Lasting {
     /// For ever.
     Final,
-    /// As long as its name is believed.
-    AsName,
     /// Not at all.
     #[default]
     Changing,
@@ -36,7 +34,6 @@ impl Lasting {
     pub const fn attributes_ttl(self) -> Duration {
         match self {
             Self::Final => FINAL_TTL,
-            Self::AsName => NAME_TTL,
             Self::Changing => Duration::ZERO,
         }
     }

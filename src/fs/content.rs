@@ -44,8 +44,6 @@ pub struct RecordContent {
     pub(super) bytes: Arc<Vec<u8>>,
     pub(super) mtime: SystemTime,
     pub(super) xattrs: Xattrs,
-    /// The partition's generation when it was read: after a truncation the offset may have another record.
-    generation: u64,
 }
 
 impl RecordContent {
@@ -55,7 +53,6 @@ impl RecordContent {
         form: RecordForm,
         record: &Record<'_>,
         place: &RecordPlace<'_>,
-        generation: u64,
     ) -> Self {
         let bytes = match form {
             RecordForm::Value => record.value.unwrap_or_default().to_vec(),
@@ -70,7 +67,7 @@ impl RecordContent {
             }
         };
         let (mtime, xattrs) = (record_time(record.timestamp), Xattrs::of(record, place));
-        Self { bytes: Arc::new(bytes), mtime, xattrs, generation }
+        Self { bytes: Arc::new(bytes), mtime, xattrs }
     }
 }
 
@@ -80,6 +77,9 @@ impl Fs {
     /// # Errors
     /// Those of reading.
     pub fn content(&self, ino: u64, node: &Node) -> Result<Content, FsError> {
+        if !self.is_current(node)? {
+            return Err(FsError::UnknownHandle);
+        }
         Ok(match node {
             Node::Of(key, Item::ByKey) if self.lists_keys(key) => {
                 Content::Keys(Arc::new(self.key_listing(key)?))
@@ -87,7 +87,11 @@ impl Fs {
             _ if node.is_dir() => Content::Directory(Arc::new(self.list(ino, node)?)),
             Node::Of(key, Item::Records(records)) => {
                 let selection = self.selection(key, records)?;
-                Content::Selection(selection, self.pin(key, records)?)
+                let pinned = self.pin(key, records)?;
+                if pinned.is_some() {
+                    selection.begin()?;
+                }
+                Content::Selection(selection, pinned)
             }
             Node::Of(key, Item::Dump(dump)) => Content::Dump(self.dump(key, dump)?),
             Node::Of(key, Item::Timed(_)) => Content::Filtered(self.filtered(key, node)?),
@@ -179,15 +183,19 @@ impl Fs {
     /// # Errors
     /// [`FsError::NotFound`] when there is no such record.
     pub fn record_content(&self, node: &Node) -> Result<Arc<RecordContent>, FsError> {
-        let Node::Of(key, Item::Record(offset, form)) = node else { return Err(FsError::NotFound) };
+        let Node::Of(key, Item::Record(offset, form, generation)) = node else {
+            return Err(FsError::NotFound);
+        };
         let view = self.view(key)?;
-        view.partition.segments()?;
-        let generation = view.partition.generation();
-        if let Some(content) = self.records().get(node).filter(|kept| kept.generation == generation) {
-            return Ok(content.clone());
+        if view.generation()? != *generation {
+            return Err(FsError::UnknownHandle);
+        }
+        let kept = self.records().get(node).cloned();
+        if let Some(content) = kept {
+            return if *offset < view.start()? { Err(FsError::NotFound) } else { Ok(content) };
         }
         let found = view.record(key.committed, *offset, |record, place| {
-            RecordContent::new(&view, *form, record, place, generation)
+            RecordContent::new(&view, *form, record, place)
         })?;
         let content = Arc::new(found.ok_or(FsError::NotFound)?);
         self.keep_record(node.clone(), content.clone());

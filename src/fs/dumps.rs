@@ -41,6 +41,14 @@ impl Fs {
         Ok(Node::Of(key.clone(), Item::Dump(DumpOf { name: name.into(), id, level, stamp })))
     }
 
+    /// Whether looking up the name of a dump would give the same.
+    pub(super) fn is_current_dump(&self, key: &PartitionKey, dump: &DumpOf) -> Result<bool, FsError> {
+        let name = dump.name.to_str().ok_or(FsError::NotFound)?;
+        let suffix = if dump.level == Level::Batches { BATCHES } else { "" };
+        let again = self.dump_child(key, &format!("{name}{suffix}"))?;
+        Ok(matches!(again, Node::Of(_, Item::Dump(again)) if again == *dump))
+    }
+
     /// The names in `dump`.
     pub(super) fn dump_names(&self, key: &PartitionKey) -> Result<Vec<(OsString, Node)>, FsError> {
         let mut names = Vec::new();
@@ -79,7 +87,8 @@ impl Fs {
         let named = Named { path: format!("{directory}/{name}"), name, kind };
         let limits = self.options().of_source().limits;
         let made = if kind.is_log() {
-            let file = SegmentFile { base: Offset(0), path, id: dump.id, len: meta.size(), packing: None };
+            let (base, id, len) = (Offset(0), dump.id, meta.size());
+            let file = SegmentFile { base, path, id, len, changed: None, packing: None };
             let segment = Segment::new(file, Offset(0), Offset(i64::MAX), self.dump_pool(), limits);
             DumpFile::of_log(segment, named, Shown::all(dump.level), self.shared())
         } else {

@@ -177,6 +177,7 @@ impl Fs {
             return Ok(parts_of_range(key, start, end));
         }
         let view = self.view(key)?;
+        let generation = view.generation()?;
         let mut names = Vec::new();
         view.with_env(key.committed, |env| {
             view.fail_at_damage(env, start, end)?;
@@ -190,7 +191,7 @@ impl Fs {
                 for block in run.blocks().iter().filter(|block| block.last() >= start && block.base() < end) {
                     run.for_each_record(env, block, |record, _| {
                         if record.offset >= start && record.offset < end {
-                            let item = Item::Record(record.offset, names::RecordForm::Value);
+                            let item = Item::Record(record.offset, names::RecordForm::Value, generation);
                             names.push((names::padded(record.offset).into(), Node::Of(key.clone(), item)));
                         }
                         record.offset < end

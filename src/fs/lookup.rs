@@ -122,10 +122,7 @@ impl Fs {
         let (kind, format) = found.ok_or(FsError::NotFound)?;
         let view = self.view(key)?;
         let start = match kind {
-            RecordsKind::Tail => {
-                let count = self.of_topic(&key.topic).options.tail_records;
-                self.tails().start(key, &view, count)?
-            }
+            RecordsKind::Tail => self.tail(key, &view)?.starts.first().copied().unwrap_or(Offset(0)),
             _ => view.start()?,
         };
         let generation = view.partition.generation();
@@ -154,7 +151,7 @@ impl Fs {
             ByOffset::Range { from, to, format } => range(key, &view, from, to, format)?,
         };
         let (first, last) = match &item {
-            Item::Record(offset, _) => (*offset, offset.next()),
+            Item::Record(offset, ..) => (*offset, offset.next()),
             Item::Range(range) => (range.start, range.end),
             Item::Records(Records { start, end: Some(end), .. }) => (*start, *end),
             _ => return Err(FsError::NotFound),
@@ -173,7 +170,7 @@ impl Fs {
         form: RecordForm,
     ) -> Result<Item, FsError> {
         let offset = offset_of(key, view, place)?.ok_or(FsError::NotFound)?;
-        let item = Item::Record(offset, form);
+        let item = Item::Record(offset, form, view.generation()?);
         self.record_content(&Node::Of(key.clone(), item.clone()))?;
         Ok(item)
     }

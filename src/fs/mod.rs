@@ -16,7 +16,8 @@
 //! | [`handles`] | open files and directories |
 //! | [`follow`], [`growing`] | files that never end; growing ones, for those who watch them |
 //! | [`measuring`], [`waiting`] | sizes that take long, found in the background; which requests wait for what |
-//! | [`tails`] | the window of each `tail` |
+//! | `tails` | the window of each `tail` |
+//! | `current`, `idle` | whether a file is still what its name stands for; what is given up when nobody uses it |
 //! | [`options`], [`topic_options`] | what a user may choose, for a mount and for each topic |
 //! | [`error`] | errors and their errno |
 
@@ -26,12 +27,14 @@ pub mod by_key;
 mod by_time;
 pub mod caching;
 pub mod content;
+mod current;
 mod dumps;
 pub mod error;
 pub mod files;
 pub mod follow;
 pub mod growing;
 pub mod handles;
+mod idle;
 pub mod inodes;
 pub mod key_names;
 pub mod listing;
@@ -45,7 +48,7 @@ mod offsets;
 pub mod options;
 pub mod overview;
 pub mod stat;
-pub mod tails;
+mod tails;
 pub mod time_names;
 pub mod topic_options;
 pub mod waiting;

@@ -11,17 +11,16 @@ use std::time::{Duration, SystemTime};
 
 use lru::LruCache;
 
-use crate::fs::all::AllTails;
 use crate::fs::attributes::{Attributes, Owner};
 use crate::fs::caching::{NAME_TTL, Reading};
 use crate::fs::content::RecordContent;
-use crate::fs::error::FsError;
+use crate::fs::error::{FsError, again};
 use crate::fs::follow::{Come, FollowFile, Seen};
 use crate::fs::growing::Growing;
 use crate::fs::handles::{Content, Handle, Handles};
 use crate::fs::inodes::Inodes;
 use crate::fs::measuring::Measuring;
-use crate::fs::node::{AllItem, AllKey, AllRecords, Item, Node, PartitionKey, Records, RecordsKind};
+use crate::fs::node::{AllKey, AllRecords, Item, Node, PartitionKey, Records, RecordsKind};
 use crate::fs::options::{Isolation, Options};
 use crate::fs::tails::Tails;
 use crate::fs::topic_options::OfTopic;
@@ -80,7 +79,6 @@ pub struct Fs {
     selections: Mutex<LruCache<Node, Arc<Selection>>>,
     filtered: Mutex<LruCache<Node, Arc<Filtered>>>,
     merged: Mutex<LruCache<(AllKey, AllRecords), Arc<Merged>>>,
-    all_tails: AllTails,
     dumps: Mutex<LruCache<Node, Arc<DumpFile>>>,
     dump_pool: Arc<FilePool>,
     histories: Mutex<LruCache<Node, Arc<KeyHistory>>>,
@@ -133,7 +131,6 @@ impl Fs {
             selections: Mutex::new(LruCache::new(kept(KEPT_SELECTIONS))),
             filtered: Mutex::new(LruCache::new(kept(KEPT_FILTERED))),
             merged: Mutex::new(LruCache::new(kept(KEPT_MERGED))),
-            all_tails: AllTails::default(),
             dumps: Mutex::new(LruCache::new(kept(KEPT_DUMPS))),
             dump_pool: Arc::new(FilePool::new(kept(KEPT_DUMP_FILES))),
             histories: Mutex::new(LruCache::new(kept(KEPT_HISTORIES))),
@@ -177,7 +174,7 @@ impl Fs {
         &self.inodes
     }
 
-    pub(crate) const fn tails(&self) -> &Tails {
+    pub(super) const fn tails(&self) -> &Tails {
         &self.tails
     }
 
@@ -306,11 +303,8 @@ impl Fs {
         if self.tells_of_growth.load(Ordering::Acquire) {
             self.growing_opened(ino, &node);
         }
-        if let Node::Of(key, Item::Records(records @ Records { kind: RecordsKind::Tail, .. })) = &*node {
-            self.tails.opened(key, records.start);
-        }
-        if let Node::OfAll(key, AllItem::Records(records)) = &*node {
-            self.all_tails.opened(key, records);
+        if let Some((tail, begin)) = Self::tail_that_is(&node) {
+            self.tails.opened(&tail, &begin);
         }
         Ok((self.handles.add(Handle { ino, node, content }), reading))
     }
@@ -318,33 +312,11 @@ impl Fs {
     /// Closes a handle.
     pub fn release(&self, handle: u64) {
         let Some(handle) = self.handles.remove(handle) else { return };
-        if let Node::Of(key, Item::Records(records @ Records { kind: RecordsKind::Tail, .. })) = &*handle.node
-        {
-            self.tails.released(key, records.start);
-        }
-        if let Node::OfAll(key, AllItem::Records(records)) = &*handle.node {
-            self.all_tails.released(key, records);
+        if let Some((tail, begin)) = Self::tail_that_is(&handle.node) {
+            self.tails.released(&tail, &begin);
         }
         self.growing_released(handle.ino);
         self.inodes.released(handle.ino);
-    }
-
-    /// Begins a thread that closes descriptors nobody uses, so that what a broker deletes doesn't keep its disk space. It
-    /// ends with the file system.
-    pub fn close_idle_files(self: &Arc<Self>) {
-        const IDLE: Duration = Duration::from_secs(2);
-        let fs = Arc::downgrade(self);
-        let work = move || {
-            while let Some(fs) = fs.upgrade() {
-                fs.source.close_idle(IDLE);
-                fs.dump_pool.expire(IDLE);
-                drop(fs);
-                std::thread::sleep(IDLE);
-            }
-        };
-        if let Err(error) = std::thread::Builder::new().name("idle-files".into()).spawn(work) {
-            tracing::warn!(%error, "idle files stay open");
-        }
     }
 
     /// Reads up to `len` bytes at `at`; fewer only at the end of the file.
@@ -387,8 +359,15 @@ impl Fs {
             return Ok(selection);
         }
         let view = self.view(key)?;
+        if view.generation()? != records.generation {
+            return Err(FsError::UnknownHandle);
+        }
         let Records { format, start, end, .. } = *records;
-        let selection = Arc::new(Selection::new(view, key.committed, format, start, end));
+        let selection = Selection::new(view, key.committed, format, start, end);
+        let selection = Arc::new(match records.kind {
+            RecordsKind::Segment => selection.within_its_segment(),
+            _ => selection,
+        });
         Ok(lock(&self.selections).get_or_insert(node, || selection).clone())
     }
 
@@ -400,16 +379,20 @@ impl Fs {
         if let Some(filtered) = lock(&self.filtered).get(node) {
             return Ok(filtered.clone());
         }
-        let (format, filter, range) = match node {
+        let (format, filter, range, generation) = match node {
             Node::Of(_, Item::Timed(timed)) => {
-                (timed.format, Filter::Period(timed.period), timed.start..timed.end)
+                (timed.format, Filter::Period(timed.period), timed.start..timed.end, timed.generation)
             }
             Node::Of(_, Item::Times(times)) => {
-                (Format::Text, Filter::Period(times.period), times.start..times.end)
+                (Format::Text, Filter::Period(times.period), times.start..times.end, times.generation)
             }
             _ => return Err(FsError::NotFound),
         };
-        let passing = Passing { view: self.view(key)?, committed: key.committed, filter, range };
+        let view = self.view(key)?;
+        if view.generation()? != generation {
+            return Err(FsError::UnknownHandle);
+        }
+        let passing = Passing { view, committed: key.committed, filter, range };
         let made = Arc::new(Filtered::new(passing, format));
         lock(&self.filtered).push(node.clone(), made.clone());
         Ok(made)
@@ -420,9 +403,24 @@ impl Fs {
         lock(&self.merged)
     }
 
-    /// The windows of the tails of all partitions.
-    pub(super) const fn all_tails(&self) -> &AllTails {
-        &self.all_tails
+    /// Selections that are kept.
+    pub(super) fn selections(&self) -> MutexGuard<'_, LruCache<Node, Arc<Selection>>> {
+        lock(&self.selections)
+    }
+
+    /// Files of records that pass a filter that are kept.
+    pub(super) fn filtered_kept(&self) -> MutexGuard<'_, LruCache<Node, Arc<Filtered>>> {
+        lock(&self.filtered)
+    }
+
+    /// The partitions that were looked at.
+    pub(super) fn views_known(&self) -> MutexGuard<'_, HashMap<PartitionName, Arc<PartitionView>>> {
+        lock(&self.views)
+    }
+
+    /// The topics that were asked about.
+    pub(super) fn topics_known(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<OfTopic>>> {
+        lock(&self.topics)
     }
 
     /// Contents of single records that are kept.

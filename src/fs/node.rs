@@ -209,8 +209,8 @@ pub enum Item {
     Suspects,
     /// A directory of the records of a range.
     Range(RecordRange),
-    /// One record.
-    Record(Offset, RecordForm),
+    /// One record, and the partition's generation: after a truncation the offset may have another one.
+    Record(Offset, RecordForm, u64),
     /// Rendered records.
     Records(Records),
     /// Records as they come.

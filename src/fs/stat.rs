@@ -33,6 +33,9 @@ impl Fs {
     /// Those of reading.
     pub fn stat(&self, ino: u64) -> Result<Stat, FsError> {
         let node = self.inodes().get(ino)?;
+        if self.inodes().opens(ino) == 0 && !self.is_current(&node)? {
+            return Err(FsError::UnknownHandle);
+        }
         let attributes = match self.attributes(ino, &node, Effort::Bytes(CHEAP_BYTES)) {
             Err(gone) => return self.stat_of_held(ino, &node).map(Stat::Known).ok_or(gone),
             Ok(attributes) => attributes,
@@ -127,7 +130,7 @@ impl Fs {
                 let content = self.record_content(node)?;
                 attributes.size = content.bytes.len() as u64;
                 attributes.mtime = content.mtime;
-                attributes.lasting = Lasting::AsName;
+                attributes.set_final();
             }
             Node::Of(key, Item::SourceFile(name, id)) => {
                 let path = self.source_path(key, name)?;

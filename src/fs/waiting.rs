@@ -64,7 +64,7 @@ impl Fs {
             Content::Selection(selection, _) if !selection.is_near(at, NEAR_BYTES) => {
                 Measurable::Selection(selection)
             }
-            Content::Filtered(filtered) if !filtered.is_near(at, NEAR_BYTES)? => {
+            Content::Filtered(filtered) if !again(|| Ok(filtered.is_near(at, NEAR_BYTES)?))? => {
                 Measurable::Filtered(filtered)
             }
             Content::Merged(merged) if !merged.is_near(at, NEAR_BYTES) => Measurable::Merged(merged),

@@ -69,7 +69,8 @@ impl Archived {
         };
         let (base, packing) = (name.base(), name.packing());
         let id = FileId::of(&metadata);
-        let file = SegmentFile { base, path: path.to_owned(), id, len: metadata.size(), packing };
+        let file =
+            SegmentFile { base, path: path.to_owned(), id, len: metadata.size(), changed: None, packing };
         let kind = if packing.is_some() { &mut self.packed } else { &mut self.tiered };
         kind.entry(base).or_default().push(file);
     }
@@ -120,7 +121,14 @@ pub(super) fn single_file(path: &Path, pool: &FilePool, limits: Limits) -> Resul
             heads::first_offset(file, len, limits).map_err(io("read"))?
         }
     };
-    Ok(SegmentFile { base: base.unwrap_or(Offset(0)), path: path.to_owned(), id, len, packing })
+    Ok(SegmentFile {
+        base: base.unwrap_or(Offset(0)),
+        path: path.to_owned(),
+        id,
+        len,
+        changed: None,
+        packing,
+    })
 }
 
 /// Which archived segments of a partition are not shown, or not whole, and why.

@@ -5,8 +5,9 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use lru::LruCache;
 
@@ -50,20 +51,30 @@ impl<T: ReadAt + ?Sized> ReadAt for Arc<T> {
     }
 }
 
-/// Which file it is, whatever its name: device and inode.
+/// Which file it is, whatever its name: device and inode, and when it was made, since inodes are used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileId {
     /// The device.
     pub dev: u64,
     /// The inode.
     pub ino: u64,
+    /// When it was made, where the file system tells.
+    pub born: Option<SystemTime>,
 }
 
 impl FileId {
     /// The identity in `metadata`.
     pub fn of(metadata: &Metadata) -> Self {
-        Self { dev: metadata.dev(), ino: metadata.ino() }
+        Self { dev: metadata.dev(), ino: metadata.ino(), born: metadata.created().ok() }
     }
+}
+
+/// When the system last saw a change of a file or directory: unlike its time of modification nobody can set it, and
+/// a change of rights counts.
+pub fn changed(metadata: &Metadata) -> SystemTime {
+    let seconds = Duration::from_secs(u64::try_from(metadata.ctime()).unwrap_or(0));
+    let nanoseconds = Duration::from_nanos(u64::try_from(metadata.ctime_nsec()).unwrap_or(0));
+    SystemTime::UNIX_EPOCH + seconds + nanoseconds
 }
 
 /// Opens a regular file of the source: read-only, without changing its access time where that is allowed, never
@@ -128,6 +139,8 @@ pub fn read_full(file: &impl ReadAt, buffer: &mut [u8], position: u64) -> io::Re
 pub struct FilePool {
     /// Open files with their last use.
     open: Mutex<LruCache<FileId, (Arc<File>, Instant)>>,
+    /// How many segments were found to be cut or replaced.
+    cuts: AtomicU64,
     /// What compressed segments unpack to.
     pub unpacked: UnpackedFiles,
 }
@@ -135,7 +148,18 @@ pub struct FilePool {
 impl FilePool {
     /// A pool of at most `capacity` descriptors.
     pub fn new(capacity: NonZeroUsize) -> Self {
-        Self { open: Mutex::new(LruCache::new(capacity)), unpacked: UnpackedFiles::default() }
+        let (open, cuts) = (Mutex::new(LruCache::new(capacity)), AtomicU64::new(0));
+        Self { open, cuts, unpacked: UnpackedFiles::default() }
+    }
+
+    /// How many segments were found to be cut or replaced: when it goes up, listings are looked through for them.
+    pub fn cuts(&self) -> u64 {
+        self.cuts.load(Ordering::Acquire)
+    }
+
+    /// Counts one more.
+    pub(super) fn count_cut(&self) {
+        self.cuts.fetch_add(1, Ordering::Release);
     }
 
     /// The file at `path`, which must be the one with identity `id`.

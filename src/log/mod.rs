@@ -59,6 +59,7 @@ pub mod producers;
 mod roots;
 pub mod salvage;
 pub mod scan;
+pub mod seen;
 pub mod segment;
 pub mod sidecar;
 pub mod signal;

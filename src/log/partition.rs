@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::format::batch::{Batch, Header, Limits};
 use crate::format::names::{self, FileType};
@@ -62,6 +62,10 @@ pub struct Partition {
     state: RwLock<Option<Listed>>,
     relist: Mutex<()>,
     generation: AtomicU64,
+    /// Generations, and the smallest offset that the change before each left as it was; later ones have smaller offsets.
+    touched: Mutex<Vec<(u64, Offset)>>,
+    /// Its directory, if it is another partition when that is another one.
+    directory: Option<FileId>,
 }
 
 /// A listing and when it was made.
@@ -71,6 +75,15 @@ struct Listed {
     directory: (FileId, SystemTime),
     at: Instant,
     settled: bool,
+    looked_over: Arc<Mutex<LookedOver>>,
+}
+
+/// When all segments of a listing were looked at for changes in place, and how long that took.
+#[derive(Debug)]
+struct LookedOver {
+    at: Instant,
+    took: Duration,
+    cuts: u64,
 }
 
 /// A batch's place.
@@ -106,13 +119,39 @@ impl Partition {
             state: RwLock::new(None),
             relist: Mutex::new(()),
             generation: AtomicU64::new(0),
+            touched: Mutex::default(),
+            directory: None,
         }
+    }
+
+    /// The same in a directory of its own: when that is gone, or another one, the partition is too.
+    #[must_use]
+    pub fn in_directory(mut self, directory: FileId) -> Self {
+        self.directory = Some(directory);
+        self
+    }
+
+    /// The same with a generation that no other partition has had, as for one that may be the second of its name.
+    #[must_use]
+    pub fn made_later(self) -> Self {
+        static LATER: AtomicU64 = AtomicU64::new(1);
+        /// More than a partition's generation ever goes up.
+        const APART: u64 = 1 << 32;
+        let first = LATER.fetch_add(1, Ordering::Relaxed).wrapping_mul(APART);
+        Self { generation: AtomicU64::new(first), ..self }
+    }
+
+    /// Whether it is the partition of this directory.
+    pub fn is_in(&self, directory: Option<FileId>) -> bool {
+        self.directory == directory
     }
 
     /// The same replica, with a listing of its own.
     pub fn apart(&self) -> Self {
-        let Self { name, label, origin, bounds, pool, limits, .. } = self;
-        Self::new(name.clone(), label.clone(), origin.clone(), bounds.clone(), pool.clone(), *limits)
+        let Self { name, label, origin, bounds, pool, limits, directory, .. } = self;
+        let (name, label, origin) = (name.clone(), label.clone(), origin.clone());
+        let apart = Self::new(name, label, origin, bounds.clone(), pool.clone(), *limits);
+        Self { directory: *directory, ..apart }
     }
 
     /// Whether its segments were listed, and are held in memory.
@@ -133,9 +172,11 @@ impl Partition {
         if let Some(listed) = self.current(&directory) {
             return Ok(listed);
         }
+        let (begun, cuts) = (Instant::now(), self.pool.cuts());
         let segments = self.list()?;
         let settled = directory.1.elapsed().is_ok_and(|age| age > TIME_GRAIN);
-        let listed = Listed { segments: segments.clone(), directory, at: Instant::now(), settled };
+        let looked_over = Arc::new(Mutex::new(LookedOver { at: begun, took: begun.elapsed(), cuts }));
+        let listed = Listed { segments: segments.clone(), directory, at: begun, settled, looked_over };
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = Some(listed);
         Ok(segments)
     }
@@ -145,17 +186,22 @@ impl Partition {
         let listed = state.as_ref()?;
         let fresh = listed.settled || listed.at.elapsed() < TIME_GRAIN;
         let whole = listed.segments.last().is_none_or(|active| active.is_unchanged());
-        (listed.directory == *directory && fresh && whole).then(|| listed.segments.clone())
+        let is_current = listed.directory == *directory && fresh && whole && listed.is_in_place(&self.pool);
+        is_current.then(|| listed.segments.clone())
     }
 
     fn directory_state(&self) -> Result<(FileId, SystemTime), LogError> {
         let path = self.origin.path();
         let metadata = std::fs::metadata(path).map_err(|error| LogError::io(path, "stat", error))?;
         let time = match self.origin {
-            Origin::Directory(_) => metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+            Origin::Directory(_) => files::changed(&metadata),
             Origin::File(_) => SystemTime::UNIX_EPOCH,
         };
-        Ok((FileId::of(&metadata), time))
+        let id = FileId::of(&metadata);
+        if self.directory.is_some_and(|directory| directory != id) {
+            return Err(LogError::Stale { path: path.to_owned() });
+        }
+        Ok((id, time))
     }
 
     /// Lists the directory; segments that are still the same files stay the same objects.
@@ -195,10 +241,33 @@ impl Partition {
             self.pool.forget(gone.id);
         }
         let first = segments.first().map_or(Offset(i64::MAX), |segment| segment.base);
-        if old.iter().any(|old| old.base >= first && !kept.contains(&old.uid)) {
-            self.generation.fetch_add(1, Ordering::Relaxed);
+        let gone = old.iter().filter(|old| old.base >= first && !kept.contains(&old.uid));
+        if let Some(below) = gone.map(|old| old.below()).max() {
+            self.touch(below);
         }
         Ok(segments.into())
+    }
+
+    /// Begins another generation: what was below an offset is not what it was.
+    fn touch(&self, below: Offset) {
+        let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
+        while touched.last().is_some_and(|(_, earlier)| *earlier <= below) {
+            touched.pop();
+        }
+        touched.push((generation, below));
+    }
+
+    /// The offset from which on all is as it was in an earlier generation, grown perhaps: compaction leaves what is behind the
+    /// segments that it replaces, truncation leaves nothing that can be relied on.
+    ///
+    /// # Errors
+    /// Those of [`Self::segments`].
+    pub fn untouched_since(&self, generation: u64) -> Result<Offset, LogError> {
+        self.segments()?;
+        let touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = touched.iter().find(|(later, _)| *later > generation);
+        Ok(first.map_or(Offset(i64::MIN), |(_, below)| *below))
     }
 
     fn segment_files(&self, directory: &Path) -> Result<Vec<SegmentFile>, LogError> {
@@ -217,7 +286,8 @@ impl Partition {
                 continue;
             }
             let (base, id, len) = (name.base, FileId::of(&metadata), metadata.size());
-            let file = SegmentFile { base, path, id, len, packing: None };
+            let changed = Some(files::changed(&metadata));
+            let file = SegmentFile { base, path, id, len, changed, packing: None };
             swaps.note(name, &file);
             if name == names::SegmentFile::live(name.base, FileType::Log) {
                 files.push(file);
@@ -308,6 +378,29 @@ impl Partition {
             }
         }
         Ok(None)
+    }
+}
+
+impl Listed {
+    /// Whether no segment was cut or replaced in place, of which the directory says nothing. That is looked for as often as it
+    /// costs little, and when one was found.
+    fn is_in_place(&self, pool: &FilePool) -> bool {
+        /// Of the time, one part in so many is spent on looking.
+        const SHARE: u32 = 100;
+        let Ok(mut last) = self.looked_over.try_lock() else { return true };
+        let cuts = pool.cuts();
+        let is_due = last.at.elapsed() >= last.took * SHARE;
+        if last.cuts == cuts && !is_due {
+            return true;
+        }
+        let begun = Instant::now();
+        let is_same = |segment: &Arc<Segment>| !segment.was_cut() && (!is_due || segment.is_in_place());
+        let is_in_place = self.segments.iter().all(is_same);
+        if is_due {
+            (last.at, last.took) = (begun, begun.elapsed());
+        }
+        last.cuts = cuts;
+        is_in_place
     }
 }
 

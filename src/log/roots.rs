@@ -83,10 +83,10 @@ impl Root {
     }
 }
 
-/// What of a directory changes when something in it comes or goes.
+/// What of a directory changes when something in it comes or goes, and when its rights change.
 pub(super) fn state_of(path: &Path) -> Option<(FileId, SystemTime)> {
     let meta = std::fs::metadata(path).ok()?;
-    let time = if meta.is_dir() { meta.modified().ok()? } else { SystemTime::UNIX_EPOCH };
+    let time = if meta.is_dir() { files::changed(&meta) } else { SystemTime::UNIX_EPOCH };
     Some((FileId::of(&meta), time))
 }
 

@@ -12,10 +12,12 @@
 //! before, between and after them; otherwise a wrong base offset looks the same, and the first one is left out.
 
 use std::io;
+use std::sync::{Arc, PoisonError};
 
 use crate::format::batch::{Batch, BatchError, Decoder, Header, Limits, PREFIX_LEN, Prefix};
 use crate::log::ahead::{Ahead, BatchSpan};
 use crate::log::files::ReadAt;
+use crate::log::seen::{Farthest, Reached};
 use crate::log::window::{CHUNK, Window};
 use crate::units::{Offset, Position};
 
@@ -174,6 +176,8 @@ pub struct Context {
 #[derive(Debug)]
 pub struct Scanner<F> {
     file: F,
+    reached: Option<Reached>,
+    farthest: Option<Arc<Farthest>>,
     len: u64,
     window: Window,
     at: Start,
@@ -205,11 +209,23 @@ enum Next {
     End(Tail),
 }
 
+impl<F> Drop for Scanner<F> {
+    fn drop(&mut self) {
+        let (Some(farthest), Some(reached)) = (&self.farthest, self.reached) else { return };
+        let mut known = farthest.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.is_none_or(|known| known.end < reached.end) {
+            *known = Some(reached);
+        }
+    }
+}
+
 impl<F: ReadAt> Scanner<F> {
     /// A scanner of the first `len` bytes of `file`.
     pub fn new(file: F, len: u64, start: Start, limits: Limits) -> Self {
         Self {
             file,
+            reached: None,
+            farthest: None,
             len,
             window: Window::default(),
             at: start,
@@ -218,6 +234,13 @@ impl<F: ReadAt> Scanner<F> {
             ahead: Ahead::default(),
             decoder: Decoder::default(),
         }
+    }
+
+    /// The same; when it is dropped it says how far it came.
+    #[must_use]
+    pub fn telling(mut self, farthest: Arc<Farthest>) -> Self {
+        self.farthest = Some(farthest);
+        self
     }
 
     /// Where the next step begins, and what is expected there.
@@ -253,6 +276,10 @@ impl<F: ReadAt> Scanner<F> {
         self.at.expected = header.last_offset.next();
         self.at.context = Context { in_sets: header.base_offset.is_none(), is_after_damage: false };
         let bytes = self.window.get(position, len);
+        let end = position + len as u64;
+        if let Some(head) = bytes.first_chunk().filter(|_| self.reached.is_none_or(|last| last.end < end)) {
+            self.reached = Some(Reached { position, end, head: *head });
+        }
         Step::Batch { position: Position(position), batch: Batch { bytes, header } }
     }
 

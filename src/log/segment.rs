@@ -1,6 +1,6 @@
 //! One segment: a `.log`, and its `.index` as a hint.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -14,10 +14,8 @@ use crate::format::names::{self, FileState, FileType, Packing};
 use crate::log::LogError;
 use crate::log::files::{self, FileId, FilePool, ReadAt};
 use crate::log::scan::{Scanner, Start, Step, Tail};
+use crate::log::seen::{Farthest, Reached, Seen};
 use crate::units::{Offset, Position, Timestamp};
-
-/// So many bytes before the end that was seen tell whether a file has only grown since.
-const LAST_SEEN_LEN: usize = 64;
 
 /// A number that no two segments of this process share, also when a file is replaced under the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,6 +45,7 @@ pub struct Segment {
     pool: Arc<FilePool>,
     limits: Limits,
     seen: Mutex<Seen>,
+    farthest: Arc<Farthest>,
     below: AtomicI64,
     end: Mutex<Option<SegmentEnd>>,
     pinned: Mutex<Weak<File>>,
@@ -87,17 +86,6 @@ struct Indexed {
     above: Option<i64>,
 }
 
-/// A file as it was seen last. One that was cut and written anew may be as long as before: then its last bytes differ,
-/// since every batch has its offset, leader epoch and checksum in it.
-#[derive(Debug, Default)]
-struct Seen {
-    len: u64,
-    modified: Option<SystemTime>,
-    last: Option<[u8; LAST_SEEN_LEN]>,
-    /// Once cut, it is another segment for ever.
-    was_cut: bool,
-}
-
 /// What a segment is made from.
 #[derive(Debug, Clone)]
 pub struct SegmentFile {
@@ -109,6 +97,8 @@ pub struct SegmentFile {
     pub id: FileId,
     /// Its length in bytes.
     pub len: u64,
+    /// When it was changed last, as far as that was asked.
+    pub changed: Option<SystemTime>,
     /// How a backup tool has compressed it, if one has.
     pub packing: Option<Packing>,
 }
@@ -116,7 +106,7 @@ pub struct SegmentFile {
 impl Segment {
     /// A segment of `file`, with the offsets `lower` to `below` as those that fit.
     pub fn new(file: SegmentFile, lower: Offset, below: Offset, pool: Arc<FilePool>, limits: Limits) -> Self {
-        let SegmentFile { base, path, id, len, packing } = file;
+        let SegmentFile { base, path, id, len, packing, .. } = file;
         let packed = packing.map(|packing| Packed { packing, len });
         // What a compressed one unpacks to has a length of its own.
         let len = if packed.is_some() { 0 } else { len };
@@ -129,7 +119,8 @@ impl Segment {
             packed,
             pool,
             limits,
-            seen: Mutex::new(Seen { len, ..Seen::default() }),
+            seen: Mutex::new(Seen::new(len)),
+            farthest: Arc::default(),
             below: AtomicI64::new(below.0),
             end: Mutex::new(None),
             pinned: Mutex::default(),
@@ -169,10 +160,53 @@ impl Segment {
         // What is seen is seen under the lock: a length from before somebody saw the file grow would look like a cut.
         let mut seen = self.lock_seen();
         let metadata = file.metadata().map_err(|error| LogError::io(&self.path, "stat", error))?;
-        if !seen.goes_on(&file, metadata.len(), metadata.modified().ok()) {
+        if !self.goes_on(&file, &metadata, &mut seen) {
             return Err(LogError::Stale { path: self.path.clone() });
         }
         Ok((file, metadata.len()))
+    }
+
+    /// Whether its file is as it was, or has only grown.
+    fn goes_on(&self, file: &File, metadata: &Metadata, seen: &mut Seen) -> bool {
+        let farthest = || *self.farthest.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_cut = seen.was_cut();
+        let goes_on = seen.goes_on(file, metadata.len(), files::changed(metadata), farthest);
+        if !goes_on && !was_cut {
+            self.pool.count_cut();
+        }
+        goes_on
+    }
+
+    /// A number that goes up when its file is seen to have changed, also within its length: reserved space is written to so.
+    pub fn version(&self) -> u64 {
+        self.lock_seen().version()
+    }
+
+    /// How many bytes from `from` on a reading of the file, which has `len`, would read: space that a broker has reserved reads
+    /// as zeros, and is not read.
+    pub fn unread(&self, file: &File, len: u64, from: u64) -> u64 {
+        /// What looks like reserved space may have a little written to it.
+        const WRITTEN: u64 = 512 * 1024;
+        let reach = from.saturating_add(WRITTEN);
+        let is_reserved = len > reach && file.next_data(reach).is_none_or(|data| data >= len);
+        if is_reserved { WRITTEN } else { len.saturating_sub(from) }
+    }
+
+    /// Whether it was found to be cut or replaced.
+    pub(super) fn was_cut(&self) -> bool {
+        self.lock_seen().was_cut()
+    }
+
+    /// Looks whether its name is still that of its file, and the file what it was when it was opened last, without opening it
+    /// unless something has changed.
+    pub(super) fn is_in_place(&self) -> bool {
+        if self.packed.is_some() || !self.lock_seen().is_known() {
+            return true;
+        }
+        let Ok(metadata) = std::fs::symlink_metadata(&self.path) else { return false };
+        FileId::of(&metadata) == self.id
+            && (self.lock_seen().is_as_it_was(metadata.len(), files::changed(&metadata))
+                || self.open().is_ok())
     }
 
     fn get(&self) -> Result<Arc<File>, LogError> {
@@ -232,9 +266,17 @@ impl Segment {
             return false;
         }
         match self.packed {
-            // It may have grown since `file` was looked at.
-            None => file.len >= self.lock_seen().len_unless_cut() || self.open().is_ok(),
+            None => self.may_be(file) || self.open().is_ok(),
             Some(Packed { len, .. }) => file.len == len,
+        }
+    }
+
+    /// Whether nothing has to be looked at to tell that a file is this one still.
+    fn may_be(&self, file: &SegmentFile) -> bool {
+        let seen = self.lock_seen();
+        match file.changed {
+            Some(changed) if seen.is_known() => seen.is_as_it_was(file.len, changed),
+            _ => seen.may_have_grown_to(file.len),
         }
     }
 
@@ -249,7 +291,25 @@ impl Segment {
     /// Those of [`Self::open`].
     pub fn scan(&self, start: Start) -> Result<Scanner<Arc<File>>, LogError> {
         let (file, len) = self.open()?;
-        Ok(Scanner::new(file, len, start, self.limits))
+        Ok(self.scanner(file, len, start))
+    }
+
+    /// A scanner of its file, which was opened before.
+    pub fn scanner(&self, file: Arc<File>, len: u64, start: Start) -> Scanner<Arc<File>> {
+        Scanner::new(file, len, start, self.limits).telling(self.farthest.clone())
+    }
+
+    /// Takes it that all was read up to the position `end`, where batches lie from `position` on: what was saved stands for it.
+    pub fn take_as_read(&self, position: Position, end: Position) {
+        let Ok((file, _)) = self.open() else { return };
+        let mut head = [0; Reached::HEAD];
+        if !files::read_full(&file, &mut head, position.0).is_ok_and(|read| read == head.len()) {
+            return;
+        }
+        let mut known = self.farthest.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.is_none_or(|known| known.end < end.0) {
+            *known = Some(Reached { position: position.0, end: end.0, head });
+        }
     }
 
     /// Turns a read error of its file into one that names it.
@@ -308,12 +368,13 @@ impl Segment {
     pub fn end(&self) -> Result<SegmentEnd, LogError> {
         let (file, len) = self.open()?;
         let known = self.lock_end().clone();
+        let known = known.filter(|end| end.at.position.0 <= len);
         let start = match &known {
             Some(end) if end.len == len && end.tail == Tail::Clean => return Ok(end.clone()),
             Some(end) => Start { below: self.below(), ..end.at },
             None => self.last_indexed()?,
         };
-        let mut scanner = Scanner::new(file, len, start, self.limits);
+        let mut scanner = self.scanner(file, len, start);
         let mut last_timestamp = known.and_then(|end| end.last_timestamp);
         let tail = loop {
             match scanner.step().map_err(|error| self.error(error))? {
@@ -412,35 +473,6 @@ impl Segment {
             None => self.path.with_extension(file_type.suffix().trim_start_matches('.')),
         }
     }
-}
-
-impl Seen {
-    /// How long the file was; longer than any file once it was cut.
-    const fn len_unless_cut(&self) -> u64 {
-        if self.was_cut { u64::MAX } else { self.len }
-    }
-
-    /// Looks at the file again; whether it is as it was, or has only grown.
-    fn goes_on(&mut self, file: &File, len: u64, modified: Option<SystemTime>) -> bool {
-        if !self.was_cut && self.modified.is_some() && (self.len, self.modified) == (len, modified) {
-            return true;
-        }
-        // Zeros are preallocated space, which is written to without growing.
-        let last = self.last.filter(|last| last.iter().any(|byte| *byte != 0));
-        self.was_cut |= len < self.len || last.is_some_and(|last| last_bytes(file, self.len) != Some(last));
-        if !self.was_cut {
-            *self = Self { len, modified, last: last_bytes(file, len), was_cut: false };
-        }
-        !self.was_cut
-    }
-}
-
-/// The last bytes before `end`, if there are enough.
-fn last_bytes(file: &File, end: u64) -> Option<[u8; LAST_SEEN_LEN]> {
-    let mut bytes = [0; LAST_SEEN_LEN];
-    let from = end.checked_sub(LAST_SEEN_LEN as u64)?;
-    let read = files::read_full(file, &mut bytes, from).ok()?;
-    (read == LAST_SEEN_LEN).then_some(bytes)
 }
 
 /// Entry number `number`: relative offset and position; `None` for what no entry can be.

@@ -79,9 +79,9 @@ impl FileIdentity {
         })
     }
 
-    /// Device and inode.
-    pub(super) const fn id(&self) -> files::FileId {
-        files::FileId { dev: self.dev.get(), ino: self.ino.get() }
+    /// Whether it is of the file `id`, as far as device and inode tell.
+    pub(super) const fn is_of(&self, id: files::FileId) -> bool {
+        self.dev.get() == id.dev && self.ino.get() == id.ino
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::format::batch::Limits;
@@ -31,6 +32,7 @@ pub struct Source {
     pool: Arc<FilePool>,
     options: SourceOptions,
     listed: RwLock<Option<Listed>>,
+    relist: Mutex<()>,
 }
 
 /// How a source is read.
@@ -49,6 +51,8 @@ pub struct Tree {
     pub topics: BTreeMap<String, Vec<Arc<Partition>>>,
     /// What is odd about the data directories.
     pub notes: Vec<Problem>,
+    /// Directories that could not be listed, and why.
+    pub unlisted: Vec<(PathBuf, io::ErrorKind)>,
 }
 
 impl Tree {
@@ -67,6 +71,13 @@ struct Listed {
     settled: bool,
 }
 
+/// Whether a partition was found when the source had been listed before: it may be another one of a name that was there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IsLater {
+    No,
+    Yes,
+}
+
 /// A partition directory found in a data directory or a tiered store.
 struct Candidate {
     partition: TopicPartition,
@@ -74,25 +85,39 @@ struct Candidate {
     /// What sets it apart from another one of its label.
     id: Option<String>,
     path: PathBuf,
+    directory: Option<FileId>,
     bounds: Bounds,
 }
 
 impl Candidate {
     fn of_broker(dir: PartitionDir, path: &Path, bounds: &Bounds) -> Self {
+        let directory = directory_at(path);
         let label = label_of(&dir);
         // The checkpoints speak of the partition itself, not of its leftovers.
         let (id, bounds) = match dir.kind {
             Kind::Current => (None, bounds.clone()),
             Kind::Delete { id } | Kind::Future { id } | Kind::Stray { id } => (Some(id), Bounds::default()),
         };
-        Self { partition: dir.partition, label, id, path: path.to_owned(), bounds }
+        Self { partition: dir.partition, label, id, path: path.to_owned(), directory, bounds }
     }
 
     fn of_store(found: TieredPartition) -> Self {
         let TieredPartition { partition, topic_id, path } = found;
         let (label, id) = (partition.partition.to_string(), Some(topic_id.to_string()));
-        Self { partition, label, id, path, bounds: Bounds::default() }
+        Self { partition, label, id, directory: directory_at(&path), path, bounds: Bounds::default() }
     }
+}
+
+fn directory_at(path: &Path) -> Option<FileId> {
+    std::fs::metadata(path).ok().as_ref().map(FileId::of)
+}
+
+/// Why something in a data directory is no partition that can be read.
+struct Odd {
+    kind: ProblemKind,
+    cause: String,
+    /// Why it could not be listed, if that is it.
+    unlisted: Option<io::ErrorKind>,
 }
 
 /// Gives up what is held of partitions that are there no more.
@@ -127,7 +152,14 @@ impl Source {
         for path in paths {
             roots.push(Root::open(path, several, &pool, options)?);
         }
-        Ok(Self { spec: spec.to_owned(), roots, pool, options, listed: RwLock::new(None) })
+        Ok(Self {
+            spec: spec.to_owned(),
+            roots,
+            pool,
+            options,
+            listed: RwLock::new(None),
+            relist: Mutex::new(()),
+        })
     }
 
     /// Its open and unpacked files.
@@ -166,13 +198,15 @@ impl Source {
 
     /// The topics and partitions as they are now.
     pub fn tree(&self) -> Arc<Tree> {
-        let listed = self.listed.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(listed) = &*listed {
-            let fresh = listed.settled || listed.at.elapsed() < TIME_GRAIN;
-            if fresh && listed.states.iter().all(|(path, state)| state_of(path) == *state) {
-                return listed.tree.clone();
-            }
+        if let Some(tree) = self.current() {
+            return tree;
         }
+        // One at a time: a partition that is new must not become two.
+        let _one_at_a_time = self.relist.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tree) = self.current() {
+            return tree;
+        }
+        let listed = self.listed.read().unwrap_or_else(PoisonError::into_inner);
         let old = listed.as_ref().map(|listed| listed.tree.clone());
         drop(listed);
         let mut states: Vec<_> =
@@ -184,14 +218,42 @@ impl Source {
         for parent in parents.into_iter().filter(|parent| tiered::partitions(parent).is_some()) {
             states.push((parent.to_owned(), state_of(parent)));
         }
+        states.extend(tree.unlisted.iter().map(|(path, _)| (path.clone(), state_of(path))));
+        // Of a change of rights the directory tells; other reasons pass without a trace.
+        let is_lasting = |kind: &io::ErrorKind| *kind == io::ErrorKind::PermissionDenied;
         let is_settled = |state: &Option<(FileId, SystemTime)>| {
             state.is_none_or(|(_, time)| time.elapsed().is_ok_and(|age| age > TIME_GRAIN))
         };
-        let settled = states.iter().all(|(_, state)| is_settled(state));
+        let settled = states.iter().all(|(_, state)| is_settled(state))
+            && tree.unlisted.iter().all(|(_, kind)| is_lasting(kind));
         retire_gone(old.as_deref(), &tree);
         *self.listed.write().unwrap_or_else(PoisonError::into_inner) =
             Some(Listed { tree: tree.clone(), states, at: Instant::now(), settled });
         tree
+    }
+
+    /// The tree, if it is as it was listed last.
+    fn current(&self) -> Option<Arc<Tree>> {
+        let listed = self.listed.read().unwrap_or_else(PoisonError::into_inner);
+        let listed = listed.as_ref()?;
+        let is_fresh = listed.settled || listed.at.elapsed() < TIME_GRAIN;
+        let is_same = || listed.states.iter().all(|(path, state)| state_of(path) == *state);
+        (is_fresh && is_same()).then(|| listed.tree.clone())
+    }
+
+    fn partition(&self, candidate: &Candidate, label: String, is_later: IsLater) -> Partition {
+        let Candidate { partition, path, bounds, directory, .. } = candidate;
+        let origin = Origin::Directory(path.clone());
+        let (pool, limits) = (self.pool.clone(), self.options.limits);
+        let made = Partition::new(partition.clone(), label, origin, bounds.clone(), pool, limits);
+        let made = match directory {
+            Some(directory) => made.in_directory(*directory),
+            None => made,
+        };
+        match is_later {
+            IsLater::No => made,
+            IsLater::Yes => made.made_later(),
+        }
     }
 
     /// Closes descriptors that nobody used for a while.
@@ -205,12 +267,13 @@ impl Source {
         for partition in old.into_iter().flat_map(|tree| tree.topics.values().flatten()) {
             known.insert(partition.origin.path(), partition);
         }
+        let is_later = if old.is_some() { IsLater::Yes } else { IsLater::No };
         let mut used: HashSet<(String, String)> = HashSet::new();
         let mut candidates = Vec::new();
         for root in &self.roots {
             match root {
                 Root::DataDirectory { path, bounds } => {
-                    self.list_directory(path, bounds, &mut candidates, &mut tree.notes);
+                    self.list_directory(path, bounds, &mut candidates, &mut tree);
                 }
                 Root::Single(partition) => {
                     tree.topics.entry(partition.name.topic.clone()).or_default().push(partition.clone());
@@ -220,17 +283,10 @@ impl Source {
         note_cluster_ids(&self.roots, &mut tree.notes);
         for candidate in candidates {
             let label = free_label(&candidate, &mut used);
-            let same = known.get(candidate.path.as_path()).filter(|old| old.label == label);
-            let partition = match same {
+            let is_same = |old: &&&Arc<Partition>| old.label == label && old.is_in(candidate.directory);
+            let partition = match known.get(candidate.path.as_path()).filter(is_same) {
                 Some(same) => Arc::clone(same),
-                None => Arc::new(Partition::new(
-                    candidate.partition.clone(),
-                    label,
-                    Origin::Directory(candidate.path),
-                    candidate.bounds,
-                    self.pool.clone(),
-                    self.options.limits,
-                )),
+                None => Arc::new(self.partition(&candidate, label, is_later)),
             };
             tree.topics.entry(candidate.partition.topic).or_default().push(partition);
         }
@@ -240,13 +296,7 @@ impl Source {
         tree
     }
 
-    fn list_directory(
-        &self,
-        path: &Path,
-        bounds: &Bounds,
-        found: &mut Vec<Candidate>,
-        notes: &mut Vec<Problem>,
-    ) {
+    fn list_directory(&self, path: &Path, bounds: &Bounds, found: &mut Vec<Candidate>, tree: &mut Tree) {
         let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if let Some(partitions) = tiered::partitions(&real) {
             return found.extend(partitions.into_iter().map(Candidate::of_store));
@@ -255,7 +305,8 @@ impl Source {
             Ok(entries) => entries,
             Err(error) => {
                 let cause = format!("can't be listed: {error}");
-                notes.push(Problem::of_file(path, ProblemKind::Unreadable, cause));
+                tree.notes.push(Problem::of_file(path, ProblemKind::Unreadable, cause));
+                tree.unlisted.push((path.to_owned(), error.kind()));
                 return;
             }
         };
@@ -265,17 +316,24 @@ impl Source {
             let path = path.join(&name);
             match self.classify(&path, bounds) {
                 Ok(candidates) => found.extend(candidates),
-                Err((kind, cause)) => notes.push(Problem::of_file(&path, kind, cause)),
+                Err(Odd { kind, cause, unlisted }) => {
+                    tree.notes.push(Problem::of_file(&path, kind, cause));
+                    tree.unlisted.extend(unlisted.map(|kind| (path, kind)));
+                }
             }
         }
     }
 
     /// The partition that `path` is, or those of a tiered store that it holds; none for files, which are no business
     /// of ours here; what is odd is an error with its kind and a text.
-    fn classify(&self, path: &Path, bounds: &Bounds) -> Result<Vec<Candidate>, (ProblemKind, String)> {
-        let unreadable =
-            |error: &std::io::Error| (ProblemKind::Unreadable, format!("can't be listed: {error}"));
-        let foreign = |text: &str| Err((ProblemKind::Foreign, text.to_owned()));
+    fn classify(&self, path: &Path, bounds: &Bounds) -> Result<Vec<Candidate>, Odd> {
+        let unreadable = |error: &io::Error| Odd {
+            kind: ProblemKind::Unreadable,
+            cause: format!("can't be listed: {error}"),
+            unlisted: Some(error.kind()),
+        };
+        let foreign =
+            |text: &str| Err(Odd { kind: ProblemKind::Foreign, cause: text.to_owned(), unlisted: None });
         let meta = std::fs::symlink_metadata(path).map_err(|error| unreadable(&error))?;
         let is_link = meta.is_symlink();
         let is_dir =

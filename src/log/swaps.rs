@@ -66,9 +66,15 @@ mod tests {
         let (mut swaps, mut live) = (Swaps::default(), Vec::new());
         for name in names {
             let parsed = names::SegmentFile::parse(name).unwrap();
-            let id = FileId { dev: 0, ino: 0 };
-            let file =
-                SegmentFile { base: parsed.base, path: PathBuf::from(name), id, len: 0, packing: None };
+            let id = FileId { dev: 0, ino: 0, born: None };
+            let file = SegmentFile {
+                base: parsed.base,
+                path: PathBuf::from(name),
+                id,
+                len: 0,
+                changed: None,
+                packing: None,
+            };
             swaps.note(parsed, &file);
             if parsed.state == FileState::Live && parsed.file_type == FileType::Log {
                 live.push(file);

@@ -13,13 +13,14 @@
 //! 16  8   source bytes looked at    24  stretches of 48 bytes, then spans of 8, then epochs of 12
 //! ```
 
+use std::fs::File;
 use zerocopy::byteorder::big_endian::{I32, I64, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::format::batch::{Batch, Decoder, Header, Limits};
 use crate::format::record::TimestampType;
 use crate::log::LogError;
-use crate::log::scan::{Context, Start, Step};
+use crate::log::scan::{Context, Start, Step, Tail};
 use crate::log::segment::Segment;
 use crate::units::{LeaderEpoch, Offset, Period, Position, Timestamp};
 
@@ -132,6 +133,8 @@ pub struct Times {
     at: Option<Start>,
     /// The file's length when its end was met.
     ended: Option<u64>,
+    /// The segment's version then, if there was more behind the last batch, which may become readable in place.
+    unreadable: Option<u64>,
 }
 
 /// A record, or a marker, that was found by its time.
@@ -144,9 +147,16 @@ pub struct Timed {
 }
 
 impl Times {
-    /// Source bytes that [`Self::extend`] would still read of a file of `len` bytes.
-    pub fn unread(&self, len: u64) -> u64 {
-        if self.ended == Some(len) { 0 } else { len.saturating_sub(self.at.map_or(0, |at| at.position.0)) }
+    /// Source bytes that [`Self::extend`] would still read of a segment, whose file has `len`.
+    pub fn unread(&self, segment: &Segment, file: &File, len: u64) -> u64 {
+        if self.has_ended(segment, len) {
+            return 0;
+        }
+        segment.unread(file, len, self.at.map_or(0, |at| at.position.0))
+    }
+
+    fn has_ended(&self, segment: &Segment, len: u64) -> bool {
+        self.ended == Some(len) && self.unreadable.is_none_or(|version| version == segment.version())
     }
 
     /// Looks at the next few MiB of the segment; the source bytes read, 0 at its end as it is now.
@@ -155,9 +165,10 @@ impl Times {
     /// Those of reading; damage is none.
     pub fn extend(&mut self, segment: &Segment) -> Result<u64, LogError> {
         let (_, len) = segment.open()?;
-        if self.ended == Some(len) {
+        if self.has_ended(segment, len) {
             return Ok(0);
         }
+        let version = segment.version();
         let start = self.at.map_or_else(|| segment.start(), |at| Start { below: segment.below(), ..at });
         let mut scanner = segment.scan(start)?;
         let stop = start.position.plus(STEP_BYTES);
@@ -167,8 +178,9 @@ impl Times {
             match scanner.step().map_err(|error| segment.error(error))? {
                 Step::Batch { batch, .. } => self.add(at, &batch, &mut decoder, &segment.limits()),
                 Step::Damage(_) => {}
-                Step::End(_) => {
+                Step::End(tail) => {
                     self.ended = Some(len);
+                    self.unreadable = (tail != Tail::Clean).then_some(version);
                     break;
                 }
             }
@@ -297,7 +309,7 @@ impl Times {
 
     /// The bytes to save, once the end was met.
     pub fn encode(&self) -> Option<Vec<u8>> {
-        let len = self.ended?;
+        let len = self.ended.filter(|_| self.unreadable.is_none())?;
         let count = |len: usize| u32::try_from(len).ok();
         let mut out = Vec::new();
         for word in
@@ -331,7 +343,7 @@ impl Times {
         }
         let largest = stretches.iter().map(|stretch| Timestamp(stretch.largest.get())).max();
         let (stretches, spans, epochs) = (stretches.to_vec(), spans.to_vec(), epochs.to_vec());
-        Some(Self { stretches, spans, epochs, largest, at: None, ended: Some(len) })
+        Some(Self { stretches, spans, epochs, largest, at: None, ended: Some(len), unreadable: None })
     }
 }
 

@@ -25,6 +25,7 @@ use crate::view::selection::Effort;
 pub struct Filtered {
     passing: Passing,
     format: Format,
+    generation: u64,
     found: Mutex<Found>,
     rendered: Mutex<Option<(usize, Arc<Vec<u8>>)>>,
 }
@@ -63,7 +64,20 @@ impl Filtered {
         let (pieces, walk) = (Vec::new(), Walk::from(passing.range.start));
         let found = Found { pieces, walk, is_done: false, damage: None };
         let (found, rendered) = (Mutex::new(found), Mutex::default());
-        Self { passing, format, found, rendered }
+        let generation = passing.view.partition.generation();
+        Self { passing, format, generation, found, rendered }
+    }
+
+    /// Fails unless all from `offset` on is what it was when the file was made.
+    ///
+    /// # Errors
+    /// [`LogError::Stale`], and those of listing.
+    pub(super) fn check_from(&self, offset: Offset) -> Result<(), LogError> {
+        let partition = &self.passing.view.partition;
+        if partition.untouched_since(self.generation)? > offset || partition.first_on_disk()? > offset {
+            return Err(LogError::Stale { path: partition.origin.path().to_owned() });
+        }
+        Ok(())
     }
 
     /// The offset after the last record that may be in it now.
@@ -314,7 +328,9 @@ impl Filtered {
         }
         // A step that is too dear is taken again, from where it began.
         let mut walk = found.walk.clone();
-        match self.passing.step(env, &mut walk, left)? {
+        let step = self.passing.step(env, &mut walk, left)?;
+        self.check_from(found.walk.looked_to())?;
+        match step {
             Step::TooDear => return Ok(None),
             Step::On => {}
             Step::Done => found.is_done = true,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::format::batch::{Batch, BatchError, Header};
 use crate::log::LogError;
 use crate::log::partition::Partition;
-use crate::log::scan::{Scanner, Start, Step, Tail};
+use crate::log::scan::{Start, Step, Tail};
 use crate::log::segment::Segment;
 use crate::log::times::Timed;
 use crate::units::{LeaderEpoch, Offset, Position};
@@ -174,7 +174,7 @@ impl Follower {
         if start.position.0 >= len {
             return Ok(Reached::End);
         }
-        let mut scanner = Scanner::new(file, len, start, segment.limits());
+        let mut scanner = segment.scanner(file, len, start);
         let limit = env.bound().min(self.view.limit());
         loop {
             let at = scanner.at();

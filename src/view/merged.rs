@@ -133,6 +133,7 @@ impl Merged {
         let begun = out.len();
         let goal = begun.saturating_add(len);
         let mut reader = self.reader_at(at);
+        let from = reader.offsets();
         let mut skip = at - reader.position();
         let left = std::mem::take(&mut reader.left);
         reader.left = give(&left, &mut skip, goal, out);
@@ -142,9 +143,13 @@ impl Merged {
                 Ok(Some(_)) => reader.left = rest,
                 Ok(None) => break,
                 // What comes before the damage is given first; the next read fails.
-                Err(ViewError::Damaged { .. }) if out.len() > begun => return Ok(()),
+                Err(ViewError::Damaged { .. }) if out.len() > begun => return self.check_from(&from),
                 Err(error) => return Err(error),
             }
+        }
+        if let Err(error) = self.check_from(&from) {
+            out.truncate(begun);
+            return Err(error);
         }
         self.keep(reader);
         Ok(())
@@ -156,6 +161,12 @@ impl Merged {
         let merged = state.checkpoints.last().map_or(0, |last| last.at);
         let read = state.readers.iter().map(|reader| reader.at).max().unwrap_or(0);
         at <= merged.max(read).saturating_add(distance.max(state.spacing))
+    }
+
+    /// Fails unless all partitions are from these offsets on what they were: then what was read there is what comes there.
+    fn check_from(&self, offsets: &[Offset]) -> Result<(), ViewError> {
+        let mut shares = self.shares.iter().zip(offsets);
+        Ok(shares.try_for_each(|(share, offset)| share.records.check_from(*offset))?)
     }
 
     /// How far each partition was read when all but the last `count` records were given.

@@ -154,6 +154,15 @@ impl PartitionView {
         work(&env)
     }
 
+    /// The partition's generation, as its segments are now.
+    ///
+    /// # Errors
+    /// Those of listing.
+    pub fn generation(&self) -> Result<u64, LogError> {
+        self.partition.segments()?;
+        Ok(self.partition.generation())
+    }
+
     /// The first offset that is shown.
     ///
     /// # Errors

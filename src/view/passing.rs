@@ -178,6 +178,11 @@ impl Walk {
         Self { looked_to: offset, run: None }
     }
 
+    /// All below this offset was looked at.
+    pub(super) const fn looked_to(&self) -> Offset {
+        self.looked_to
+    }
+
     /// Goes on behind a run.
     fn leave_run(&mut self, stop: Offset) {
         let Some((run, _)) = self.run.take() else { return };

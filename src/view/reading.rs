@@ -186,7 +186,8 @@ impl Run {
             let len = usize::try_from(end.saturating_sub(start)).map_err(|_| self.stale())?;
             input.resize(len, 0);
             let read = files::read_full(&file, input, start).map_err(|error| self.segment.error(error))?;
-            if read < len {
+            // What was cut and written anew while it was read is not what was there before.
+            if read < len || self.segment.open().is_err() {
                 return Err(self.stale());
             }
             let (mut rest, mut position) = (input.as_slice(), Position(start));

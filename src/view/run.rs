@@ -8,7 +8,7 @@ use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::log::LogError;
-use crate::log::scan::{Context, Scanner, Start};
+use crate::log::scan::{Context, Start};
 use crate::log::segment::Segment;
 use crate::log::sidecar::WORTH_SAVING;
 use crate::units::{Offset, Position};
@@ -76,18 +76,14 @@ struct Ended {
     bound: Offset,
     /// Whether bytes at the end of the file are not readable.
     damaged: bool,
+    /// The segment's version before: what is reserved at the end is written to without growing.
+    version: u64,
 }
 
 impl Measured {
     /// How many blocks are below `bound`: all, unless somebody else knows more than was known at the beginning.
     fn below(&self, bound: Offset) -> usize {
         self.layout.blocks.partition_point(|block| block.last() < bound)
-    }
-
-    /// Whether nothing came since a scan met the end, or somebody has measured further than may be shown now.
-    fn is_at_end(&self, env: &Env<'_>, len: u64) -> bool {
-        let bound = env.bound();
-        self.ended.is_some_and(|ended| ended.bound > bound || ended.len >= len && ended.bound == bound)
     }
 }
 
@@ -132,11 +128,16 @@ impl Run {
         if source_len != len {
             return;
         }
+        if let Some(last) = layout.blocks.last() {
+            let (from, to) = last.span();
+            self.segment.take_as_read(Position(from), Position(to));
+        }
         let saved_columns = Some(layout.complete_columns());
         let position = layout.blocks.last().map_or(self.start.position, |block| Position(block.span().1));
         let expected = layout.blocks.last().map_or(self.start.expected, |block| block.last().next());
         let at = Some(Start::new(position, expected, self.segment.below()));
-        let ended = Some(Ended { len, bound: env.bound(), damaged: false });
+        let version = self.segment.version();
+        let ended = Some(Ended { len, bound: env.bound(), damaged: false, version });
         // What came last may grow, unless something unreadable is behind it.
         let open = last.batches > 0;
         let (after_damage, summarized) = (false, layout.blocks.len());
@@ -196,7 +197,7 @@ impl Run {
         if !self.segment.is_at_hand() {
             return u64::MAX;
         }
-        let Ok((_, len)) = self.segment.open() else { return 0 };
+        let Ok((file, len)) = self.segment.open() else { return 0 };
         if self.is_met(env, format, Goal::End, len) {
             return 0;
         }
@@ -205,7 +206,7 @@ impl Run {
         let from = known
             .and_then(|last| measured.layout.blocks.get(last))
             .map_or(self.start.position.0, |b| b.span().1);
-        len.saturating_sub(from)
+        self.segment.unread(&file, len, from)
     }
 
     /// Bytes of output measured so far.
@@ -315,14 +316,21 @@ impl Run {
         if !self.segment.is_at_hand() {
             return u64::MAX;
         }
-        let Ok((_, len)) = self.segment.open() else { return 0 };
+        let Ok((file, len)) = self.segment.open() else { return 0 };
         let measured = self.read();
-        if measured.is_at_end(env, len) {
+        if self.has_ended(&measured, env, len) {
             return 0;
         }
-        len.saturating_sub(
-            measured.layout.blocks.last().map_or(self.start.position.0, |block| block.span().1),
-        )
+        let from = measured.layout.blocks.last().map_or(self.start.position.0, |block| block.span().1);
+        self.segment.unread(&file, len, from)
+    }
+
+    /// Whether nothing came since a scan met the end, or somebody has measured further than may be shown now.
+    fn has_ended(&self, measured: &Measured, env: &Env<'_>, len: u64) -> bool {
+        let (bound, version) = (env.bound(), self.segment.version());
+        measured.ended.is_some_and(|ended| {
+            ended.bound > bound || ended.len >= len && ended.bound == bound && ended.version >= version
+        })
     }
 
     pub(super) fn stale(&self) -> LogError {
@@ -341,14 +349,15 @@ impl Run {
             Goal::Records(count) => measured.layout.blocks.last().is_some_and(|b| b.records_end() >= count),
             Goal::End => false,
         };
-        reached || measured.is_at_end(env, len) && known >= measured.below(env.bound())
+        reached || self.has_ended(&measured, env, len) && known >= measured.below(env.bound())
     }
 
     /// The number of blocks that are as they will stay: all when nothing came since the end was met, otherwise all but
     /// the last.
     fn known(&self, env: &Env<'_>, len: u64) -> usize {
         let measured = self.read();
-        let all = measured.layout.blocks.len() - usize::from(measured.open && !measured.is_at_end(env, len));
+        let at_end = self.has_ended(&measured, env, len);
+        let all = measured.layout.blocks.len() - usize::from(measured.open && !at_end);
         all.min(measured.below(env.bound()))
     }
 
@@ -391,9 +400,10 @@ impl Run {
         if self.reached().is_some_and(|last| last >= env.bound()) {
             return Err(LogError::Outrun { path: self.segment.path.clone() });
         }
+        let version = self.segment.version();
         let Reopened { start, after_damage, index } = self.reopen();
         env.problems.forget_from(&self.segment, start.position);
-        let scanner = Scanner::new(file.clone(), len, start, self.segment.limits());
+        let scanner = self.segment.scanner(file.clone(), len, start);
         let frontier = Frontier::new(self, format, after_damage);
         let advanced = env.shared.with_workspace(|workspace| frontier.advance(env, scanner, workspace));
         let (frontier, at, ended) = advanced?;
@@ -407,7 +417,7 @@ impl Run {
         measured.summarized = measured.layout.blocks.len();
         measured.at = Some(at);
         measured.after_damage = frontier.after_damage;
-        measured.ended = ended.map(|damaged| Ended { len, bound: env.bound(), damaged });
+        measured.ended = ended.map(|damaged| Ended { len, bound: env.bound(), damaged, version });
         Ok(at.position.since(start.position))
     }
 

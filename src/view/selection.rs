@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::log::LogError;
 use crate::log::partition::Partition;
+use crate::log::segment::Segment;
 use crate::units::Offset;
 use crate::view::env::Env;
 use crate::view::format::Format;
@@ -23,7 +24,17 @@ pub struct Selection {
     format: Format,
     start: Offset,
     end: Option<Offset>,
+    extent: Extent,
     parts: Mutex<Vec<Arc<Part>>>,
+}
+
+/// How far a selection goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// Through all segments that there are, and that come.
+    Log,
+    /// To the end of the segment in which it begins.
+    Segment,
 }
 
 /// A stretch of one run.
@@ -66,7 +77,21 @@ impl Selection {
         start: Offset,
         end: Option<Offset>,
     ) -> Self {
-        Self { view, committed, format, start, end, parts: Mutex::default() }
+        Self { view, committed, format, start, end, extent: Extent::Log, parts: Mutex::default() }
+    }
+
+    /// The same, ending with the segment in which it begins, also when another one follows that later.
+    #[must_use]
+    pub fn within_its_segment(self) -> Self {
+        Self { extent: Extent::Segment, ..self }
+    }
+
+    /// Finds where it begins, so that it stays readable from there on.
+    ///
+    /// # Errors
+    /// Those of listing.
+    pub fn begin(&self) -> Result<(), LogError> {
+        self.view.with_env(self.committed, |env| self.part(env, 0).map(drop))
     }
 
     /// The size in bytes; `None` when that costs more than `effort`.
@@ -135,6 +160,9 @@ impl Selection {
     /// # Errors
     /// Those of reading.
     pub fn measure_backward(&self) -> Result<(), ViewError> {
+        if self.extent == Extent::Segment {
+            return Ok(());
+        }
         self.view.with_env(self.committed, |env| {
             let env = &Env { paced: true, ..*env };
             let segments = self.view.partition.segments()?;
@@ -163,7 +191,7 @@ impl Selection {
             let mut index = 0;
             while out.len() < goal {
                 let Some(part) = self.part(env, index)? else { break };
-                let known = part.sealed_len.get().copied();
+                let known = part.sealed_len();
                 let next = at + (out.len() + len - goal) as u64;
                 let was_final = known.is_some() || Self::is_final(env, &part);
                 if known.is_none_or(|known| part_start + known > next) {
@@ -260,8 +288,8 @@ impl Selection {
 
     /// The part's length as far as its run is measured.
     fn part_len(&self, env: &Env<'_>, part: &Part) -> Result<u64, LogError> {
-        if let Some(len) = part.sealed_len.get() {
-            return Ok(*len);
+        if let Some(len) = part.sealed_len() {
+            return Ok(len);
         }
         let end = self.current_end();
         // This is asked before the length, which grows until then.
@@ -307,6 +335,9 @@ impl Selection {
         if let Some(part) = parts.get(index) {
             return Ok(Some(part.clone()));
         }
+        if self.extent == Extent::Segment && !parts.is_empty() {
+            return Ok(None);
+        }
         let segments = match self.view.partition.segments() {
             // Of a deleted topic, whoever holds a segment has all of it, and nothing comes after it.
             Err(LogError::Stale { .. }) if parts.last().is_some_and(|last| last.run.segment.is_pinned()) => {
@@ -320,10 +351,20 @@ impl Selection {
         };
         // Nothing lies between equal ends, also where they are in the midst of a batch.
         let end = self.current_end();
+        let stale = || LogError::Stale { path: self.view.partition.origin.path().to_owned() };
         let Some(segment) = segments.get(next).filter(|segment| segment.lower < end && self.start < end)
         else {
-            return Ok(None);
+            // Nothing will ever come behind a segment that was cut away or replaced.
+            let is_cut = parts.last().is_some_and(|last| last.is_cut_from(&segments));
+            return if self.end.is_none() && is_cut { Err(stale()) } else { Ok(None) };
         };
+        let joins = match parts.last() {
+            None => segment.lower <= self.start,
+            Some(last) => last.is_followed_by(segment, &segments),
+        };
+        if !joins {
+            return Err(stale());
+        }
         let part = if parts.is_empty() {
             let run = self.view.run_near(env, segment, self.format, self.start)?;
             Part { run, skip: OnceLock::new(), cut: OnceLock::new(), sealed_len: OnceLock::new() }
@@ -334,6 +375,35 @@ impl Selection {
         let part = Arc::new(part);
         parts.push(part.clone());
         Ok(Some(part))
+    }
+}
+
+impl Part {
+    /// The part's length, once it can't change. A segment may become the last one again, by a truncation.
+    fn sealed_len(&self) -> Option<u64> {
+        self.sealed_len.get().copied().filter(|_| !self.run.segment.is_active())
+    }
+
+    /// Whether `next`, the first segment of `segments` behind this part's, goes on where that ended. It doesn't where segments
+    /// in between were deleted before anybody came to them, or where this one was cut away or replaced: what comes now is not
+    /// what came after it.
+    fn is_followed_by(&self, next: &Segment, segments: &[Arc<Segment>]) -> bool {
+        let own = &self.run.segment;
+        let reached = || self.run.reached().map_or(own.lower, Offset::next);
+        let below = if own.is_active() { reached() } else { own.below() };
+        !self.is_cut_from(segments) && (self.is_in(segments) || next.lower <= below)
+    }
+
+    /// Whether the part's segment is none of `segments`, and was not deleted as the oldest either.
+    fn is_cut_from(&self, segments: &[Arc<Segment>]) -> bool {
+        let own = &self.run.segment;
+        !self.is_in(segments) && segments.first().is_some_and(|first| own.base >= first.base)
+    }
+
+    fn is_in(&self, segments: &[Arc<Segment>]) -> bool {
+        let own = &self.run.segment;
+        let at = segments.binary_search_by_key(&own.base, |segment| segment.base).ok();
+        at.and_then(|at| segments.get(at)).is_some_and(|listed| listed.uid == own.uid)
     }
 }
 

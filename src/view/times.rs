@@ -57,8 +57,8 @@ impl PartitionView {
         if !segment.is_at_hand() {
             return u64::MAX;
         }
-        let Ok((_, len)) = segment.open() else { return 0 };
-        lock(&self.known_times.of(env, segment)).unread(len)
+        let Ok((file, len)) = segment.open() else { return 0 };
+        lock(&self.known_times.of(env, segment)).unread(segment, &file, len)
     }
 
     /// The times of a segment as it is now, from its start to its end.
@@ -70,8 +70,8 @@ impl PartitionView {
         let mut has_worked = false;
         loop {
             let mut times = lock(&known);
-            let (_, len) = segment.open()?;
-            if times.unread(len) == 0 {
+            let (file, len) = segment.open()?;
+            if times.unread(segment, &file, len) == 0 {
                 if has_worked {
                     save(env, segment, &times);
                 }

@@ -16,6 +16,12 @@
 //   load-topic BOOT TOPIC HOW RATE SECONDS  from now on: two producers, RATE records a second in all (HOW: a codec, `keyed`, `txn`)
 //   loaded                              waits for these producers: how many records of each topic were acknowledged
 //   witnessed                           waits until all witnesses have all records, and ends them: how many each has
+//   fill BOOT TOPIC COUNT WORD KEYS     appends records WORD 0, WORD 1 .. with that many different keys, one batch each
+//   configure BOOT TOPIC KEY=VALUE..    changes a topic's configuration
+//   delete-records BOOT TOPIC OFFSET    moves the log start
+//   delete-topic BOOT TOPIC             deletes a topic
+//   partitions BOOT TOPIC COUNT         gives it more partitions
+//   leader BOOT TOPIC BROKER ISR        waits until the broker leads the partition, and the in-sync replicas are those (1:2)
 
 import java.io.*;
 import java.nio.charset.StandardCharsets;
@@ -77,6 +83,12 @@ public class Driver {
             case "load-topic" -> Load.start(w[1], w[2], w[3], Integer.parseInt(w[4]), Integer.parseInt(w[5]));
             case "loaded" -> Load.end();
             case "witnessed" -> Witness.end();
+            case "fill" -> fill(w[1], w[2], Integer.parseInt(w[3]), w[4], Integer.parseInt(w[5]));
+            case "configure" -> configure(w[1], w[2], Arrays.copyOfRange(w, 3, w.length));
+            case "delete-records" -> deleteRecords(w[1], w[2], Long.parseLong(w[3]));
+            case "delete-topic" -> deleteTopic(w[1], w[2]);
+            case "partitions" -> partitions(w[1], w[2], Integer.parseInt(w[3]));
+            case "leader" -> awaitLeader(w[1], w[2], Integer.parseInt(w[3]), w[4]);
             default -> throw new IllegalArgumentException(w[0]);
         };
     }
@@ -473,5 +485,63 @@ public class Driver {
         static byte[] bytes(String text) {
             return text.getBytes(StandardCharsets.UTF_8);
         }
+    // Events: what tests/events_broker.rs has a broker do to its files.
+
+    static String fill(String boot, String topic, int count, String word, int keys) throws Exception {
+        Map<String, Object> config = Map.of("bootstrap.servers", boot, "acks", "1", "enable.idempotence", "false");
+        try (var producer = new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer())) {
+            long last = -1;
+            for (int i = 0; i < count; i++) {
+                byte[] key = ("key " + i % keys).getBytes(StandardCharsets.UTF_8), value = (word + " " + i).getBytes(StandardCharsets.UTF_8);
+                last = producer.send(new ProducerRecord<>(topic, 0, key, value)).get().offset();
+            }
+            return "{\"last\":" + last + "}";
+        }
+    }
+
+    static String configure(String boot, String topic, String[] configs) throws Exception {
+        try (var admin = admin(boot)) {
+            var resource = new org.apache.kafka.common.config.ConfigResource(org.apache.kafka.common.config.ConfigResource.Type.TOPIC, topic);
+            Collection<AlterConfigOp> ops = Arrays.stream(configs)
+                .map(c -> new AlterConfigOp(new ConfigEntry(c.split("=")[0], c.split("=")[1]), AlterConfigOp.OpType.SET)).toList();
+            admin.incrementalAlterConfigs(Map.of(resource, ops)).all().get();
+        }
+        return "{}";
+    }
+
+    static String deleteRecords(String boot, String topic, long offset) throws Exception {
+        try (var admin = admin(boot)) {
+            admin.deleteRecords(Map.of(new TopicPartition(topic, 0), RecordsToDelete.beforeOffset(offset))).all().get();
+        }
+        return "{}";
+    }
+
+    static String deleteTopic(String boot, String topic) throws Exception {
+        try (var admin = admin(boot)) {
+            admin.deleteTopics(List.of(topic)).all().get();
+        }
+        return "{}";
+    }
+
+    static String partitions(String boot, String topic, int count) throws Exception {
+        try (var admin = admin(boot)) {
+            admin.createPartitions(Map.of(topic, NewPartitions.increaseTo(count))).all().get();
+        }
+        return "{}";
+    }
+
+    static String awaitLeader(String boot, String topic, int leader, String isr) throws Exception {
+        Object seen = null;
+        for (long until = System.currentTimeMillis() + 20_000; System.currentTimeMillis() < until; Thread.sleep(50)) {
+            try (var admin = admin(boot)) {
+                var partition = admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions().get(0);
+                seen = partition;
+                boolean leads = partition.leader() != null && partition.leader().id() == leader;
+                if (leads && partition.isr().stream().map(n -> n.id()).sorted().toList().equals(ids(isr))) return "{}";
+            } catch (java.util.concurrent.ExecutionException e) {
+                seen = e;
+            }
+        }
+        throw new IllegalStateException(String.valueOf(seen));
     }
 }

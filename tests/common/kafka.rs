@@ -66,6 +66,12 @@ impl Kafka {
             .unwrap_or_else(|error| panic!("{words:?}: {error}: {line}\n{}", self.log()))
     }
 
+    /// Ends it as a crash does.
+    pub fn kill(mut self) {
+        self.stdin = None;
+        self.child.kill().expect("it can be killed");
+    }
+
     fn log(&self) -> String {
         fs::read_to_string(self.scratch.path().join("log")).unwrap_or_default()
     }

@@ -13,6 +13,7 @@ pub mod batch_lines;
 pub mod batches;
 pub mod console;
 pub mod dumped;
+pub mod events;
 pub mod fixtures;
 pub mod growing;
 pub mod kafka;

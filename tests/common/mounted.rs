@@ -79,6 +79,11 @@ impl Mounted {
 
     /// Mounts `source` with options, as after `-o`.
     pub fn with(source: impl AsRef<Path>, options: &str) -> Option<Self> {
+        Self::by(topicfs(), source, options)
+    }
+
+    /// The same by a command that is topicfs, or starts it.
+    pub fn by(mut command: Command, source: impl AsRef<Path>, options: &str) -> Option<Self> {
         if !can_mount() {
             return None;
         }
@@ -89,7 +94,7 @@ impl Mounted {
         let cache = format!("cache_dir={}", root.join("cache").display());
         let options = if options.is_empty() { cache } else { format!("{cache},{options}") };
         let mounted = Self { directory, point };
-        let output = topicfs()
+        let output = command
             .args(["mount", "-o", &options, "--log-file"])
             .arg(root.join("log"))
             .arg(source.as_ref())
@@ -145,14 +150,23 @@ impl Mounted {
 
     fn find_process(&self) -> Option<PathBuf> {
         let point = self.point.to_str().expect("UTF-8").as_bytes();
-        let processes = fs::read_dir("/proc").expect("processes");
+        let mut processes = fs::read_dir("/proc").expect("processes");
         let is_it = |path: &PathBuf| {
             let line = fs::read(path.join("cmdline")).unwrap_or_default();
             let mut words = line.split(|byte| *byte == 0);
             words.next().is_some_and(|program| program.ends_with(b"topicfs"))
                 && words.any(|word| word == point)
         };
-        processes.filter_map(|entry| Some(entry.ok()?.path())).find(is_it)
+        let found = processes.find_map(|entry| Some(entry.ok()?.path()).filter(is_it));
+        found
+    }
+
+    /// What its descriptors name below a directory; a name that is gone ends in ` (deleted)`.
+    pub fn descriptors_below(&self, directory: &Path) -> Vec<PathBuf> {
+        let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+        let entries = fs::read_dir(self.process().join("fd")).expect("its descriptors");
+        let names = entries.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+        names.filter(|name| name.starts_with(&directory)).collect()
     }
 
     fn is_mounted(&self) -> bool {

@@ -117,7 +117,7 @@ fn fit(covered: &[Covered], segments: &[Arc<Segment>]) -> Option<Vec<Cover>> {
             continue;
         }
         let at = segments.binary_search_by_key(&base, |segment| segment.base).ok()?;
-        let segment = segments.get(at).filter(|segment| segment.id == file.id() && !segment.is_active())?;
+        let segment = segments.get(at).filter(|segment| file.is_of(segment.id) && !segment.is_active())?;
         let (opened, _) = segment.open().ok()?;
         if FileIdentity::of(&opened).ok()? != *file {
             return None;
@@ -133,6 +133,6 @@ fn fit(covered: &[Covered], segments: &[Arc<Segment>]) -> Option<Vec<Cover>> {
 }
 
 fn prefix(partition: &Partition) -> Option<String> {
-    let FileId { dev, ino } = FileId::of(&fs::metadata(partition.origin.path()).ok()?);
+    let FileId { dev, ino, .. } = FileId::of(&fs::metadata(partition.origin.path()).ok()?);
     Some(format!("{dev:x}-{ino:x}-keys-"))
 }

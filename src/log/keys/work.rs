@@ -14,7 +14,7 @@ use super::sorted_file::SortedFile;
 use crate::format::batch::{Batch, Decoder};
 use crate::log::LogError;
 use crate::log::partition::Partition;
-use crate::log::scan::{Scanner, Start, Step, Tail};
+use crate::log::scan::{Start, Step, Tail};
 use crate::log::segment::{Segment, SegmentUid};
 use crate::log::sidecar::Sidecars;
 use crate::units::{Offset, Position};
@@ -153,7 +153,7 @@ impl Work {
         read: &(dyn Fn(u64) + Sync),
     ) -> Result<(Start, u64, Tail), LogError> {
         let (file, len) = segment.open()?;
-        let mut scanner = Scanner::new(file, len, start, segment.limits());
+        let mut scanner = segment.scanner(file, len, start);
         let mut collected = Collected::default();
         let mut told = start.position;
         let tail = loop {
