@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use common::kafka::{Broker, Kafka};
 use common::lookers::{self, Ground, Seen};
 use common::mounted::{self, Mounted, can_mount, has, wait_until};
-use common::readers::{By, Reader};
+use common::readers::{self, By, Reader};
 use common::witness::Witness;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -29,6 +29,13 @@ const FOLLOW: bool = false;
 
 /// What the producers send in a second, all together.
 const RATE: u64 = 800;
+
+/// What the mount's process may have more of in the last third than half as much again as in the first.
+const MORE_KIB: u64 = 64 << 10;
+/// What it may have at all.
+const MOST_KIB: u64 = 512 << 10;
+/// How many files it may have open: its pools, and what is under way.
+const MOST_DESCRIPTORS: usize = 512;
 
 /// Everything that a broker does later is done at once.
 const PROPERTIES: &str = "\
@@ -245,13 +252,17 @@ impl Process {
     }
 
     fn check(&self) {
+        // The caches fill in the first third.
         let third = self.memory_kib.len() / 3;
         let most = |samples: &[u64]| samples.iter().max().copied().unwrap_or(0);
         let (then, later) = (most(&self.memory_kib[..third]), most(&self.memory_kib[third * 2..]));
-        let descriptors = self.descriptors.iter().max().expect("samples");
+        let descriptors = self.descriptors.iter().max().copied().unwrap_or(0);
         eprintln!(
             "memory {then} KiB in the first third, {later} KiB in the last; at most {descriptors} descriptors"
         );
+        assert!(later < then + then / 2 + MORE_KIB, "memory grows: {:?}", self.memory_kib);
+        assert!(later < MOST_KIB, "memory: {:?}", self.memory_kib);
+        assert!(0 < descriptors && descriptors < MOST_DESCRIPTORS, "descriptors: {:?}", self.descriptors);
     }
 }
 
@@ -292,7 +303,9 @@ impl<'a> Followers<'a> {
                 reader.ended().is_some() || is_there(reader)
             });
             let complaint = reader.complaint();
-            let signal = if index % 2 == 0 { libc::SIGTERM } else { libc::SIGINT };
+            // What a shell starts in the background ignores interrupts, and so do its children.
+            let is_interrupted = index % 2 == 1 && !readers::ignores_interrupts();
+            let signal = if is_interrupted { libc::SIGINT } else { libc::SIGTERM };
             let went_on = reader.end(signal).is_some();
             let printed = reader.output();
             let is_stale = complaint.contains("Stale file handle") && *must == Must::Compacted;

@@ -1,6 +1,6 @@
 //! Readers of several formats beside each other, of a log that grows and rolls meanwhile: no size goes down, no byte is left out,
 //! given twice or changed.
-#![expect(clippy::expect_used, clippy::panic, reason = "a test says what is wrong by failing")]
+#![expect(clippy::expect_used, reason = "a test says what is wrong by failing")]
 
 mod common;
 
@@ -142,6 +142,29 @@ fn transactions_that_are_decided_meanwhile_hide_nothing() {
         }
     });
     check_all(directory.spec(), all);
+}
+
+#[test]
+fn who_has_read_all_goes_on_when_all_is_removed() {
+    let mut growing = Growing::new();
+    growing.append(3);
+    let Some(mounted) = Mounted::new(growing.data()) else { return };
+    let mut held = File::open(mounted.path("t/0/log.jsonl")).expect("can be opened");
+    let mut read = Vec::new();
+    for _ in 0..3 {
+        held.read_to_end(&mut read).expect("it goes on");
+        assert_eq!(held.metadata().expect("it has a size").len(), read.len() as u64);
+        // The active segment is too old: a broker rolls, and removes it at once.
+        let old = growing.segment(growing.base());
+        growing.roll();
+        std::fs::remove_file(old).expect("a segment");
+        assert_eq!(held.metadata().expect("it has a size").len(), read.len() as u64);
+        growing.append(2);
+    }
+    held.read_to_end(&mut read).expect("it goes on");
+    let mut offsets: Vec<_> = shown::records(&read).into_iter().map(|record| record.offset).collect();
+    offsets.dedup();
+    assert_eq!(offsets, (0..growing.end()).collect::<Vec<_>>());
 }
 
 #[test]

@@ -239,6 +239,10 @@ impl Partition {
         let kept: HashSet<SegmentUid> = segments.iter().map(|segment| segment.uid).collect();
         for gone in old.iter().filter(|old| !present.contains(&old.id)) {
             self.pool.forget(gone.id);
+            // Retention may roll the active segment and remove it at once: it ends where the next one begins.
+            if let Some(next) = segments.iter().find(|segment| segment.base > gone.base) {
+                gone.set_below(next.lower);
+            }
         }
         let first = segments.first().map_or(Offset(i64::MAX), |segment| segment.base);
         let gone = old.iter().filter(|old| old.base >= first && !kept.contains(&old.uid));

@@ -209,6 +209,14 @@ impl Run {
         self.segment.unread(&file, len, from)
     }
 
+    /// Whether everything up to the segment after this one is measured in `format`, which can be told without the file.
+    pub fn is_known_to_its_end(&self, format: Format) -> bool {
+        let measured = self.read();
+        let (layout, below) = (&measured.layout, self.segment.below());
+        let is_at_end = layout.blocks.last().is_some_and(|block| block.last().next() == below);
+        is_at_end && layout.measured(Some(format)) == layout.blocks.len()
+    }
+
     /// Bytes of output measured so far.
     pub fn output(&self, format: Format) -> u64 {
         self.read().layout.output(format)

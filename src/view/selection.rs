@@ -134,7 +134,10 @@ impl Selection {
             return Ok(None);
         }
         *left -= cost;
-        part.run.extend(env, self.format, goal)?;
+        match part.run.extend(env, self.format, goal) {
+            Err(LogError::Stale { .. }) if part.run.is_known_to_its_end(self.format) => {}
+            extended => extended?,
+        }
         self.part_len(env, part).map(Some)
     }
 
@@ -229,7 +232,15 @@ impl Selection {
         let (run, format) = (&part.run, self.format);
         let mut at = at + self.skip(env, part)?;
         while out.len() < goal {
-            run.extend(env, format, Goal::Byte(at))?;
+            match run.extend(env, format, Goal::Byte(at)) {
+                // Who has read all of a segment goes on behind it, also when it is gone.
+                Err(LogError::Stale { .. })
+                    if run.is_known_to_its_end(format) && run.output(format) <= at =>
+                {
+                    return Ok(PartRead::Ended);
+                }
+                extended => extended?,
+            }
             let Some(placed) = run.at_output(format, at) else {
                 if self.view.scope.fail_on_damage && run.ends_damaged() && self.goes_on_after(run.reached()) {
                     return Err(damaged(&run.segment, run.segment.below()));
@@ -293,7 +304,9 @@ impl Selection {
         }
         let end = self.current_end();
         // This is asked before the length, which grows until then.
-        let is_complete = Self::is_final(env, part) && part.run.is_complete(env, self.format);
+        let run = &part.run;
+        let is_complete = Self::is_final(env, part)
+            && (run.is_complete(env, self.format) || run.is_known_to_its_end(self.format));
         let reaches_end = part.run.at_offset(self.format, end).is_some();
         let output = if reaches_end { self.cut(env, part, end)? } else { part.run.output(self.format) };
         let len = output.saturating_sub(self.skip(env, part)?);

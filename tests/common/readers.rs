@@ -152,3 +152,10 @@ impl Drop for Reader {
         let _ = self.child.wait();
     }
 }
+
+/// Whether this process, and so each that it starts, takes no notice of SIGINT.
+pub fn ignores_interrupts() -> bool {
+    let status = fs::read_to_string("/proc/self/status").expect("its status");
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask");
+    u64::from_str_radix(mask.trim(), 16).expect("hexadecimal") & 2 != 0
+}
