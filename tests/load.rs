@@ -25,7 +25,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Whether `follow` is read too.
-const FOLLOW: bool = false;
+const FOLLOW: bool = true;
 
 /// What the producers send in a second, all together.
 const RATE: u64 = 800;

@@ -231,8 +231,16 @@ impl Shared {
     fn answer(&self, unique: RequestId, waiting: Waiting) {
         let Waiting { asked, thread, was_interrupted } = waiting;
         match asked {
-            Asked::Stat(reply, attributes, measurement, _) if measurement.is_done() => {
-                self.answer_stat(reply, &attributes);
+            Asked::Stat(reply, attributes, measurement, deadline) if measurement.is_done() => {
+                match call("getattr", attributes.ino, || self.fs.stat(attributes.ino)) {
+                    Ok(Stat::Known(now)) => reply.attr(&now.lasting.attributes_ttl(), &attr(&now)),
+                    // So much has come since that it takes long again.
+                    Ok(Stat::Measuring(now, measurement)) => {
+                        let asked = Asked::Stat(reply, now, measurement, deadline);
+                        self.park(unique, Waiting { asked, thread, was_interrupted });
+                    }
+                    Err(errno) => reply.error(errno),
+                }
             }
             Asked::Stat(reply, attributes, _, deadline) if Instant::now() >= deadline => {
                 tracing::warn!(
@@ -263,15 +271,6 @@ impl Shared {
                 Err(errno) => reply.error(errno),
             },
             interrupted => interrupted.interrupted(),
-        }
-    }
-
-    fn answer_stat(&self, reply: ReplyAttr, attributes: &Attributes) {
-        match call("getattr", attributes.ino, || self.fs.stat(attributes.ino)) {
-            Ok(Stat::Known(now) | Stat::Measuring(now, _)) => {
-                reply.attr(&now.lasting.attributes_ttl(), &attr(&now));
-            }
-            Err(errno) => reply.error(errno),
         }
     }
 
