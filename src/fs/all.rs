@@ -141,11 +141,13 @@ impl Fs {
             (Some((number, _)), None) => child(number),
             (Some((_, first)), Some(_)) => {
                 let of = first.as_ref().map(|range| range.key.clone()).ok_or(FsError::NotFound)?;
-                let edge = |edge: fn(&KeyRange) -> Offset| {
-                    ranges.iter().map(|range| range.as_ref().map_or(Offset(0), edge)).collect()
+                // Of a partition without the key there is nothing, from where it begins on.
+                let edge = |edge: fn(&KeyRange) -> Offset| -> Result<Arc<[Offset]>, FsError> {
+                    let both = ranges.iter().zip(&views);
+                    both.map(|(range, view)| Ok(range.as_ref().map_or(view.start()?, edge))).collect()
                 };
-                let starts = edge(|range| range.offsets.start);
-                let ends = Some(edge(|range| range.offsets.end));
+                let starts = edge(|range| range.offsets.start)?;
+                let ends = Some(edge(|range| range.offsets.end)?);
                 let (kind, stamp) = (AllKind::Key(of), stamp(&views)?);
                 self.all_records(key, AllRecords { kind, format, starts, ends, stamp })
             }
