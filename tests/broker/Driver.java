@@ -485,6 +485,8 @@ public class Driver {
         static byte[] bytes(String text) {
             return text.getBytes(StandardCharsets.UTF_8);
         }
+    }
+
     // Events: what tests/events_broker.rs has a broker do to its files.
 
     static String fill(String boot, String topic, int count, String word, int keys) throws Exception {
