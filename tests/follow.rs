@@ -15,11 +15,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use common::batches::{self, Plan};
 use common::fixtures;
 use common::growing::Growing;
+use common::model::Directory;
 use common::mounted::{self, Mounted, has, is_root, topicfs, wait_until};
 use common::reader::Reader;
 use common::shown;
+use kafka_protocol::records::Compression;
 use topicfs::fs::options::Options;
 
 /// Signals must be answered within 100 ms; a busy machine gets more time to show that it does at all.
@@ -455,6 +458,42 @@ fn records_of_an_open_transaction_come_when_it_is_committed() {
         at += len;
     }
     wait_until("all that is decided", || reader.has_printed(&whole));
+}
+
+/// What an open transaction holds back may be at the end of a segment that is sealed by then.
+#[test]
+fn what_is_held_back_is_not_left_out_when_the_segment_is_rolled() {
+    let data = |first: i64, producer: i64| {
+        let record = |offset| shown::ShownRecord {
+            offset,
+            timestamp: 1_700_000_000_000 + offset,
+            key: None,
+            value: Some(format!("value {offset}").into_bytes()),
+            headers: Vec::new(),
+        };
+        let mut plan = Plan::of((first..first + 2).map(record).collect(), Compression::None);
+        (plan.producer, plan.is_transactional) = (producer, true);
+        batches::encode(&plan).remove(0).bytes
+    };
+    let marker = |offset, producer| batches::encode(&Plan::marker(offset, producer, true)).remove(0).bytes;
+    let directory = Directory::default();
+    let write = |base: i64, bytes: &[u8]| {
+        let file = OpenOptions::new().create(true).append(true).open(directory.file(base, "log")).unwrap();
+        io::Write::write_all(&mut &file, bytes).unwrap();
+    };
+    write(0, &[data(0, 7), data(2, 8), data(4, 9)].concat());
+    let Some(mounted) = Mounted::new(directory.spec()) else { return };
+    let reader = Reader::start(&["cat"], &mounted.path("t/0@committed/by-offset/0../follow.jsonl"));
+    waits(&reader);
+    write(6, &marker(6, 9));
+    let shows = |expected: &[i64]| wait_until("it", || offsets(&reader.printed()) == expected);
+    write(6, &marker(7, 7));
+    shows(&[0, 1]);
+    write(8, &data(8, 7));
+    write(8, &marker(10, 8));
+    shows(&[0, 1, 2, 3, 4, 5]);
+    write(8, &marker(11, 7));
+    shows(&[0, 1, 2, 3, 4, 5, 8, 9]);
 }
 
 /// What is given to a follower never mixes what was cut off with what came in its place.

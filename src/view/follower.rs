@@ -96,7 +96,7 @@ impl Follower {
                     // What came before is given first; so nothing is lost by failing later.
                     _ if !found.is_empty() => return Ok(More::Records(found)),
                     Ok(Reached::Enough) => return Ok(More::NotYet),
-                    Ok(Reached::End) => return Ok(More::Nothing),
+                    Ok(Reached::End | Reached::Limit) => return Ok(More::Nothing),
                     Err(error) => return Err(error),
                 }
             }
@@ -183,8 +183,7 @@ impl Follower {
                 return Ok(Reached::Enough);
             }
             match scanner.step().map_err(|error| segment.error(error))? {
-                // It is shown once that is decided, or replicated.
-                Step::Batch { batch, .. } if batch.header.last_offset >= limit => return Ok(Reached::End),
+                Step::Batch { batch, .. } if batch.header.last_offset >= limit => return Ok(Reached::Limit),
                 Step::Batch { position, batch } => {
                     self.take(env, segment, &batch, position, found)?;
                     self.go_to(scanner.at());
@@ -282,6 +281,8 @@ enum Reached {
     Enough,
     /// To what is the end for now.
     End,
+    /// To a batch that is shown once it is decided, or replicated.
+    Limit,
     /// There is another segment.
     NextSegment,
 }
