@@ -46,7 +46,7 @@ impl Seen {
                 match result {
                     Err(how) if note.is_none() => wrong.push(format!("{} {column:?}: {how}", tool.0)),
                     Ok(()) if note.is_some() => {
-                        fine.push(format!("{} {column:?} is noted as {note:?}", tool.0))
+                        fine.push(format!("{} {column:?} is noted as {note:?}", tool.0));
                     }
                     _ => {}
                 }
@@ -112,7 +112,8 @@ fn tables() -> String {
     }
     text += "\n## Changing\n\nRefused with `Read-only file system`, and everything stays as it is: ";
     let names: Vec<_> = matrix::CHANGING.iter().map(|tool| format!("`{}`", tool.0)).collect();
-    text + &names.join(", ") + ".\n\n"
+    text + &names.join(", ")
+        + ". uutils `mv` says `Permission denied`, as on any file system that can only be read.\n\n"
 }
 
 #[test]
