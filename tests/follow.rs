@@ -648,7 +648,7 @@ fn programs_that_watch_a_growing_file_are_told_of_growth() {
         let held = File::open(&path).unwrap();
         let before = (held.metadata().unwrap().len(), held.metadata().unwrap().modified().unwrap());
         let watcher = Reader::script(r#"exec inotifywait -q -m -e modify --format %e "$f""#, &path);
-        wait_until("it watches", || watches(watcher.pid()));
+        wait_until("it watches", || watcher.watches());
         growing.append(1);
         wait_until(name, || watcher.printed().starts_with(b"MODIFY\n"));
         wait_until("it is longer", || held.metadata().unwrap().len() > before.0);
@@ -662,14 +662,6 @@ fn programs_that_watch_a_growing_file_are_told_of_growth() {
         let text = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(!refused.status.success() && text.contains("Read-only file system"), "{words:?}: {text}");
     }
-}
-
-/// Whether a process has an inotify watch.
-fn watches(pid: u32) -> bool {
-    let infos = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
-    infos
-        .into_iter()
-        .any(|info| fs::read_to_string(info.path()).is_ok_and(|text| text.contains("inotify wd:")))
 }
 
 /// What lies far behind all that was read is found by other threads than those that serve.

@@ -1,12 +1,13 @@
 //! A program that reads from a mount while a test goes on, and what it has printed.
 
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A running program; killed when dropped.
+/// A running program; killed when dropped, with all that it has started.
 #[derive(Debug)]
 pub struct Reader {
     child: Child,
@@ -27,8 +28,10 @@ impl Reader {
         Self::spawn(Command::new("sh").args(["-c", script]).env("f", file), file)
     }
 
-    fn spawn(command: &mut Command, file: &Path) -> Self {
-        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    /// Starts a program that reads a file.
+    pub fn spawn(command: &mut Command, file: &Path) -> Self {
+        let command =
+            command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it can be started");
         let printed = Arc::new(Mutex::new(Vec::new()));
         let mut from = child.stdout.take().expect("a pipe");
@@ -75,6 +78,13 @@ impl Reader {
         wchan.contains("request_wait") || wchan.contains("fuse")
     }
 
+    /// Whether it has an inotify watch.
+    pub fn watches(&self) -> bool {
+        let infos = std::fs::read_dir(format!("/proc/{}/fdinfo", self.pid())).into_iter().flatten().flatten();
+        let mut texts = infos.filter_map(|info| std::fs::read_to_string(info.path()).ok());
+        texts.any(|text| text.contains("inotify wd:"))
+    }
+
     /// How it has ended, if it has within this time.
     pub fn ended_within(&mut self, limit: Duration) -> Option<ExitStatus> {
         let begun = Instant::now();
@@ -99,6 +109,8 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
+        let group = format!("-{}", self.pid());
+        let _ = Command::new("kill").args(["-s", "KILL", "--", &group]).stderr(Stdio::null()).status();
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
