@@ -165,7 +165,7 @@ impl Filesystem for Adapter {
     fn getattr(&self, request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         match call("getattr", ino.0, || self.fs.stat(ino.0)) {
             Ok(Stat::Known(attributes)) => {
-                reply.attr(&attributes.lasting.attributes_ttl(), &attr(&attributes))
+                reply.attr(&attributes.lasting.attributes_ttl(), &attr(&attributes));
             }
             Ok(Stat::Measuring(attributes, measurement)) => {
                 let deadline = Instant::now() + self.fs.options().measure_wait;

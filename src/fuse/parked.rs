@@ -253,7 +253,7 @@ impl Shared {
                 look_up(&self.fs, parent, &name, reply);
             }
             Asked::OpenDirectory(reply, ino, build) if build.is_done() => {
-                open_directory(&self.fs, ino, reply)
+                open_directory(&self.fs, ino, reply);
             }
             Asked::FarRead(reply, Place { handle, at, len }, reaching) if reaching.is_done() => {
                 match call("read", 0, || self.fs.read(handle.0, at, len)) {

@@ -334,5 +334,6 @@ fn tells_of_changes(path: &Path) -> bool {
         0x0bd0_0bd0,
         0x786f_4256,
     ];
+    #[allow(clippy::unnecessary_cast, reason = "its type is another one on other machines")]
     rustix::fs::statfs(path).is_ok_and(|fs| !UNRELIABLE.contains(&(fs.f_type as i64)))
 }

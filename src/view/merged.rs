@@ -381,6 +381,6 @@ impl Reader {
             }
         }
         let block = self.cursors.get(kept).and_then(|cursor| cursor.block.as_ref());
-        self.waiting = block.map_or(0, |block| block.len());
+        self.waiting = block.map_or(0, Rendered::len);
     }
 }

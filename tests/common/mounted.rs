@@ -157,8 +157,7 @@ impl Mounted {
             words.next().is_some_and(|program| program.ends_with(b"topicfs"))
                 && words.any(|word| word == point)
         };
-        let found = processes.find_map(|entry| Some(entry.ok()?.path()).filter(is_it));
-        found
+        processes.find_map(|entry| Some(entry.ok()?.path()).filter(is_it))
     }
 
     /// What its descriptors name below a directory; a name that is gone ends in ` (deleted)`.
