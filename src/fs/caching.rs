@@ -3,6 +3,7 @@
 //! | what | its name | its attributes | its bytes | why |
 //! |---|---|---|---|---|
 //! | ranges, periods, sealed segments, keys' histories, our own texts | 100 ms | an hour | in the page cache, shared by all readers | another generation of the log is another inode, so that what this one has can't change |
+//! | the same with `on_damage=error` | 100 ms | an hour | not | a read that ends before damage would be taken for the end |
 //! | the same while its size isn't known | 100 ms | not at all | not | the kernel reads no further than the size that it knows |
 //! | one record | 100 ms | an hour | not | the same; it is read once, mostly |
 //! | `log`, `tail`, the active segment, dumps and source files | 100 ms | not at all | not | they grow: `tail -f` looks at the size, and a page that was half full would be read again as zeros |

@@ -192,11 +192,21 @@ impl Fs {
             Content::Selection(..) | Content::Filtered(_) | Content::Merged(_) | Content::KeyHistory(_) => {
                 let attributes = self.attributes(ino, node, Effort::Bytes(CHEAP_BYTES));
                 let is_final = attributes.is_ok_and(|attributes| attributes.lasting == Lasting::Final);
-                if is_final { Reading::Cached } else { Reading::Direct }
+                if is_final && !self.fails_on_damage(node) { Reading::Cached } else { Reading::Direct }
             }
             Content::Bytes(_) if is_fixed(node) => Reading::Cached,
             _ => Reading::Direct,
         }
+    }
+
+    /// Whether a read may be short where damage is: the page cache would take that for the end.
+    fn fails_on_damage(&self, node: &Node) -> bool {
+        let topic = match node {
+            Node::Of(key, _) => &key.topic,
+            Node::OfAll(key, _) => &key.topic,
+            _ => return false,
+        };
+        self.of_topic(topic).scope().fail_on_damage
     }
 
     /// When the last record below `end` was written: the time of its segment.

@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use fuser::{
     AccessFlags, BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
@@ -168,8 +168,7 @@ impl Filesystem for Adapter {
                 reply.attr(&attributes.lasting.attributes_ttl(), &attr(&attributes));
             }
             Ok(Stat::Measuring(attributes, measurement)) => {
-                let deadline = Instant::now() + self.fs.options().measure_wait;
-                self.parked.park(request, Asked::Stat(reply, attributes, measurement, deadline));
+                self.parked.park_stat(request, reply, attributes, measurement);
             }
             Err(errno) => reply.error(errno),
         }

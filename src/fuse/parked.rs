@@ -129,6 +129,18 @@ impl Parked {
         self.begin();
     }
 
+    /// Answers a `stat` when `measurement` has ended, or `measure_wait` is over: then `attributes` are the answer.
+    pub(super) fn park_stat(
+        &self,
+        request: &Request,
+        reply: ReplyAttr,
+        attributes: Attributes,
+        measurement: Arc<Measurement>,
+    ) {
+        let deadline = Instant::now() + self.shared.fs.options().measure_wait;
+        self.park(request, Asked::Stat(reply, attributes, measurement, deadline));
+    }
+
     /// Tells the kernel when a read of a stream would not wait any more.
     pub(super) fn park_poll(
         &self,

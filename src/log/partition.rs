@@ -391,9 +391,13 @@ impl Listed {
     fn is_in_place(&self, pool: &FilePool) -> bool {
         /// Of the time, one part in so many is spent on looking.
         const SHARE: u32 = 100;
+        /// A look at one segment takes no more, unless the machine does something else meanwhile.
+        const LOOK: Duration = Duration::from_micros(3);
         let Ok(mut last) = self.looked_over.try_lock() else { return true };
         let cuts = pool.cuts();
-        let is_due = last.at.elapsed() >= last.took * SHARE;
+        let segments = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
+        let took = last.took.min(LOOK.saturating_mul(segments));
+        let is_due = last.at.elapsed() >= took.saturating_mul(SHARE);
         if last.cuts == cuts && !is_due {
             return true;
         }
