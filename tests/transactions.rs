@@ -19,6 +19,7 @@ use common::shown::{self, ShownRecord};
 use kafka_protocol::records::Compression;
 use topicfs::fs::Fs;
 use topicfs::fs::options::Options;
+use topicfs::log::problem::Kind as ProblemKind;
 use topicfs::log::sidecar::Sidecars;
 use topicfs::log::source::Source;
 use topicfs::log::verify::Plan as VerifyPlan;
@@ -223,6 +224,7 @@ fn a_marker_ends_its_transaction_also_without_the_transactional_flag() {
     let source = Source::open(directory.spec(), Options::default().of_source()).unwrap();
     let mut problems = Vec::new();
     VerifyPlan::new(&source).run(1, &|_| (), &mut |report| problems.extend(report.problems));
+    problems.retain(|problem| problem.kind == ProblemKind::TxnIndex);
     assert!(problems.is_empty(), "{problems:?}");
 }
 

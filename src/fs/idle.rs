@@ -7,6 +7,7 @@ use lru::LruCache;
 
 use crate::fs::mounted::Fs;
 use crate::fs::node::Node;
+use crate::log::source::Tree;
 
 /// What is not used for so long is given up.
 const IDLE: Duration = Duration::from_secs(2);
@@ -16,10 +17,15 @@ impl Fs {
     pub fn close_idle_files(self: &Arc<Self>) {
         let fs = Arc::downgrade(self);
         let work = move || {
+            let mut known = Arc::default();
             while let Some(fs) = fs.upgrade() {
                 fs.source().close_idle(IDLE);
                 fs.dump_pool().expire(IDLE);
-                fs.forget_gone();
+                let tree = fs.source().tree();
+                if !Arc::ptr_eq(&tree, &known) {
+                    fs.forget_gone(&tree);
+                    known = tree;
+                }
                 drop(fs);
                 std::thread::sleep(IDLE);
             }
@@ -30,8 +36,7 @@ impl Fs {
     }
 
     /// Forgets what is kept of partitions that are there no more. What is open keeps what it needs.
-    fn forget_gone(&self) {
-        let tree = self.source().tree();
+    fn forget_gone(&self, tree: &Tree) {
         let mut views = self.views_known();
         let before = views.len();
         views.retain(|(topic, label), view| {

@@ -126,6 +126,7 @@ impl Parked {
     pub(super) fn park(&self, request: &Request, asked: Asked) {
         let waiting = Waiting { asked, thread: request.pid(), was_interrupted: false };
         self.shared.park(request.unique(), waiting);
+        self.shared.fs.signal().raise();
         self.begin();
     }
 
@@ -194,8 +195,6 @@ impl Shared {
             waiting.was_interrupted = true;
         }
         state.requests.insert(unique, waiting);
-        drop(state);
-        self.fs.signal().raise();
     }
 
     fn interrupt(&self, unique: RequestId) {
@@ -277,8 +276,11 @@ impl Shared {
             Asked::Read(reply, file, _, len) => match call("read", 0, || self.fs.read_follow(&file, len)) {
                 Ok(Come::Bytes(bytes)) => reply.data(&bytes),
                 Ok(Come::Nothing(seen)) => {
-                    let asked = Asked::Read(reply, file, seen, len);
+                    let asked = Asked::Read(reply, file.clone(), seen, len);
                     self.park(unique, Waiting { asked, thread, was_interrupted });
+                    if file.has_changed(seen) {
+                        self.fs.signal().raise();
+                    }
                 }
                 Err(errno) => reply.error(errno),
             },

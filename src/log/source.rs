@@ -18,7 +18,7 @@ use crate::log::problem::{Kind as ProblemKind, Problem};
 use crate::log::roots::{MAX_PROPERTIES_BYTES, Root, expand, label_of, not_a_source, split_spec, state_of};
 use crate::log::tiered::{self, TieredPartition};
 use crate::log::unpacked::Room;
-use crate::units::TopicPartition;
+use crate::units::{PartitionId, TopicPartition};
 
 /// Descriptors kept open at most.
 const OPEN_FILES: usize = 256;
@@ -47,7 +47,7 @@ pub struct SourceOptions {
 /// All topics at one moment.
 #[derive(Debug, Default)]
 pub struct Tree {
-    /// Topics by name, their partitions in the order of their numbers.
+    /// Topics by name, their partitions in the order of their numbers, with which labels begin.
     pub topics: BTreeMap<String, Vec<Arc<Partition>>>,
     /// What is odd about the data directories.
     pub notes: Vec<Problem>,
@@ -58,7 +58,11 @@ pub struct Tree {
 impl Tree {
     /// The partition of `topic` with `label`.
     pub fn partition(&self, topic: &str, label: &str) -> Option<&Arc<Partition>> {
-        self.topics.get(topic)?.iter().find(|partition| partition.label == label)
+        let partitions = self.topics.get(topic)?;
+        let number: PartitionId = label.split('.').next()?.parse().ok()?;
+        let from = partitions.partition_point(|partition| partition.name.partition < number);
+        let same = partitions.get(from..)?.iter().take_while(|partition| partition.name.partition == number);
+        same.into_iter().find(|partition| partition.label == label)
     }
 }
 
