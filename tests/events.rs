@@ -269,15 +269,15 @@ fn a_tail_that_is_held_through_a_truncation_is_left_to_its_holders() {
         // While the old one is held, a new one is right, and stays as it is while somebody holds it.
         let mut new = Held::open(&path);
         assert_ne!(new.inode(), old.inode());
-        assert_eq!(
-            offsets(&String::from_utf8_lossy(new.bytes())),
-            (end - 4..end).collect::<Vec<_>>(),
-            "{file}"
-        );
+        let shown = offsets(&String::from_utf8_lossy(new.bytes()));
+        // The mount's own thread may have looked it up between the cut and the record: then it has one more.
+        let first = shown[0];
+        assert!((end - 5..=end - 4).contains(&first), "{file}: {shown:?}");
+        assert_eq!(shown, (first..end).collect::<Vec<_>>(), "{file}");
         drop(old);
         case.log.fill(20, "more");
         new.assert_goes_on(now(&path).as_bytes());
-        assert_eq!(offsets(&now(&path)), (end - 4..end + 20).collect::<Vec<_>>(), "{file}");
+        assert_eq!(offsets(&now(&path)), (first..end + 20).collect::<Vec<_>>(), "{file}");
         let number = new.inode();
         drop(new);
         wait_until("moved up", || inode(&path) != number);
