@@ -410,6 +410,7 @@ const CAT_EXAMPLES: &str = "\
 Examples:
   topicfs cat data orders/0/log | grep 4711
   topicfs cat -o isolation=read_committed data orders/0/log.jsonl | jq .value
+  topicfs cat data orders/all/follow.jsonl         what comes, as it comes; ^C ends it
   topicfs cat data-a,data-b 'orders/*/by-offset/last-1'";
 
 const MANIFEST_EXAMPLES: &str = "\

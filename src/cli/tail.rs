@@ -15,8 +15,9 @@ use crate::view::selection::Effort;
 
 /// Bytes read at once.
 const PIECE: usize = 128 * 1024;
-/// How often files are looked at for growth.
-const POLL: Duration = Duration::from_millis(100);
+/// How often files are looked at for growth of which nobody tells, and how often all the same.
+const LOOK: Duration = Duration::from_millis(100);
+const LOOK_ANYWAY: Duration = Duration::from_secs(1);
 
 /// Prints the last lines of files of the tree, and with `-f` those that come.
 ///
@@ -63,7 +64,11 @@ fn follow(
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
     let mut last = files.len().saturating_sub(1);
+    let views = files.iter().filter_map(|(file, ..)| fs.view(file.node.partition()?).ok());
+    let watched: Vec<_> = views.map(|view| fs.watch().watch(view.partition.origin.path())).collect();
+    let limit = if watched.len() == files.len() { LOOK_ANYWAY } else { LOOK };
     loop {
+        let count = fs.signal().count();
         for (index, (file, content, end)) in files.iter_mut().enumerate() {
             let mut piece = Vec::new();
             fs.read_content(content, *end, PIECE, &mut piece)?;
@@ -78,7 +83,7 @@ fn follow(
             *end = copy(fs, content, *end + piece.len() as u64, out)?;
             out.flush()?;
         }
-        std::thread::sleep(POLL);
+        fs.signal().wait_beyond(count, Some(limit));
     }
 }
 
