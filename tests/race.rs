@@ -194,3 +194,38 @@ fn an_open_file_is_known_also_when_many_others_were_looked_at() {
     offsets.dedup();
     assert_eq!(offsets, (0..growing.end()).collect::<Vec<_>>());
 }
+
+/// A file of a period is made of a run's blocks, and the last of them may grow between being found and being used.
+#[test]
+fn periods_of_a_log_that_grows_have_each_record_once() {
+    let mut growing = Growing::new();
+    growing.append(1);
+    let spec = growing.data().to_str().expect("UTF-8").to_owned();
+    let fs = shown::open(&spec, Options::default());
+    let written = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..4)
+            .map(|number| {
+                let (fs, written) = (&fs, &written);
+                scope.spawn(move || {
+                    let path = ["t/0/by-time/2000..2100.jsonl", "t/0/log.jsonl"][number % 2];
+                    while !written.load(Ordering::Acquire) {
+                        let read = shown::records(&shown::read(fs, path));
+                        let offsets: Vec<i64> = read.iter().map(|record| record.offset).collect();
+                        let all: Vec<i64> = (0..i64::try_from(offsets.len()).expect("few")).collect();
+                        assert_eq!(offsets, all, "{path}");
+                    }
+                })
+            })
+            .collect();
+        for number in 0..300 {
+            if number % 100 == 99 {
+                growing.roll();
+            }
+            growing.append(1);
+            thread::sleep(Duration::from_millis(3));
+        }
+        written.store(true, Ordering::Release);
+        readers.into_iter().for_each(|reader| reader.join().expect("nothing is wrong"));
+    });
+}

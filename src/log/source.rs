@@ -59,7 +59,7 @@ impl Tree {
     /// The partition of `topic` with `label`.
     pub fn partition(&self, topic: &str, label: &str) -> Option<&Arc<Partition>> {
         let partitions = self.topics.get(topic)?;
-        let number: PartitionId = label.split('.').next()?.parse().ok()?;
+        let number: PartitionId = label.split(['.', '-']).next()?.parse().ok()?;
         let from = partitions.partition_point(|partition| partition.name.partition < number);
         let same = partitions.get(from..)?.iter().take_while(|partition| partition.name.partition == number);
         same.into_iter().find(|partition| partition.label == label)

@@ -372,7 +372,9 @@ impl Filtered {
             let known = run.at_offset(self.format, block.base()).is_some();
             if known || run.reaches(self.format, block) {
                 run.extend(env, self.format, Goal::Offset(block.last()))?;
-                if let Some((placed, _)) = run.at_offset(self.format, block.last()) {
+                // It may have grown since it was met: what came then is met next.
+                let placed = run.at_offset(self.format, block.last()).map(|(placed, _)| placed);
+                if let Some(placed) = placed.filter(|placed| placed.block.last() == block.last()) {
                     found.push_output(run, placed.start, placed.end);
                     return Ok(());
                 }
