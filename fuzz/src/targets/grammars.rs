@@ -119,6 +119,8 @@ pub fn paths(data: &[u8]) {
         let tree = Tree::new();
         tree.write(&small());
         let fs = Fs::open(&tree.spec(), Options::default(), String::new()).expect("it is a source");
+        // Nothing comes, and a `follow` must not wait for it.
+        fs.end_follows();
         (tree, fs)
     });
     let Some((first, rest)) = data.split_first() else { return };
