@@ -68,8 +68,7 @@ impl FollowFile {
 
     /// How much has changed until now.
     pub fn seen(&self) -> Seen {
-        let watched = self.watched();
-        Seen(Some(watched.iter().fold(0, |sum, watched| sum.wrapping_add(watched.changes()))))
+        Seen(Some(Watched::changes_of(&self.watched())))
     }
 
     /// Whether something has changed since, so that it is worth a look.

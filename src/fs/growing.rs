@@ -34,7 +34,7 @@ struct Open {
 
 impl Open {
     fn changes(&self) -> u64 {
-        self.watched.iter().fold(0, |sum, watched| sum.wrapping_add(watched.changes()))
+        Watched::changes_of(&self.watched)
     }
 }
 

@@ -121,7 +121,7 @@ impl Fs {
         match node {
             Node::Of(key, Item::Records(records)) => {
                 attributes.set_size(self.selection(key, records)?.size(effort)?);
-                if records.end.is_some() {
+                if !grows(node) {
                     attributes.set_final();
                 }
                 attributes.mtime = self.written_below(key, records.end.unwrap_or(Offset(i64::MAX)))?;
@@ -148,7 +148,7 @@ impl Fs {
             }
             Node::OfAll(key, AllItem::Records(records)) => {
                 attributes.set_size(self.merged(key, records)?.size(effort)?);
-                if records.ends.is_some() {
+                if !grows(node) {
                     attributes.set_final();
                 }
                 attributes.mtime = self.all_time(key, records)?;
@@ -189,10 +189,13 @@ impl Fs {
     pub(super) fn reading(&self, ino: u64, node: &Node, content: &Content) -> Reading {
         match content {
             Content::Follow(_) => Reading::Stream,
-            Content::Selection(..) | Content::Filtered(_) | Content::Merged(_) | Content::KeyHistory(_) => {
+            // What grows, or may be short, is not measured to learn that.
+            Content::Selection(..) | Content::Filtered(_) | Content::Merged(_) | Content::KeyHistory(_)
+                if !grows(node) && !self.fails_on_damage(node) =>
+            {
                 let attributes = self.attributes(ino, node, Effort::Bytes(CHEAP_BYTES));
                 let is_final = attributes.is_ok_and(|attributes| attributes.lasting == Lasting::Final);
-                if is_final && !self.fails_on_damage(node) { Reading::Cached } else { Reading::Direct }
+                if is_final { Reading::Cached } else { Reading::Direct }
             }
             Content::Bytes(_) if is_fixed(node) => Reading::Cached,
             _ => Reading::Direct,
@@ -248,6 +251,15 @@ impl Fs {
             .into_iter()
             .map(|partition| self.owner_of(&Node::Of(self.partition_key(key, &partition), Item::Problems)));
         owners.reduce(|a, b| a.both(b, self.owner())).unwrap_or(self.owner())
+    }
+}
+
+/// Whether it is a file of records that grows with the log.
+const fn grows(node: &Node) -> bool {
+    match node {
+        Node::Of(_, Item::Records(records)) => records.end.is_none(),
+        Node::OfAll(_, AllItem::Records(records)) => records.ends.is_none(),
+        _ => false,
     }
 }
 

@@ -370,6 +370,12 @@ impl Partition {
         segments.partition_point(|segment| segment.lower <= target).saturating_sub(1)
     }
 
+    /// The number of the segment that holds `target`, or would; one behind the last where all of them end before it.
+    pub fn holder(segments: &[Arc<Segment>], target: Offset) -> usize {
+        let floor = Self::floor(segments, target);
+        floor + usize::from(segments.get(floor).is_some_and(|segment| segment.below() <= target))
+    }
+
     /// The first sound batch whose last offset is `target` or more.
     ///
     /// # Errors

@@ -76,6 +76,11 @@ impl Watched {
         self.changes.load(Ordering::Acquire)
     }
 
+    /// How often some directories have changed, all together.
+    pub fn changes_of(all: &[Arc<Self>]) -> u64 {
+        all.iter().fold(0, |sum, watched| sum.wrapping_add(watched.changes()))
+    }
+
     fn changed(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
     }

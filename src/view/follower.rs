@@ -138,11 +138,7 @@ impl Follower {
         if first.lower > self.next || was_replaced && !self.goes_on()? {
             return Err(LogError::Stale { path: first.path.clone() }.into());
         }
-        let mut index = Partition::floor(segments, self.next);
-        if segments.get(index).is_some_and(|segment| segment.below() <= self.next) {
-            index += 1;
-        }
-        let Some(segment) = segments.get(index) else { return Ok(None) };
+        let Some(segment) = segments.get(Partition::holder(segments, self.next)) else { return Ok(None) };
         Ok(Some(Place { segment: segment.clone(), start: segment.start_near(self.next)? }))
     }
 

@@ -96,10 +96,7 @@ impl Passing {
             return Ok(Step::Done);
         }
         let segments = self.view.partition.segments()?;
-        let mut index = Partition::floor(&segments, from);
-        if segments.get(index).is_some_and(|segment| segment.below() <= from) {
-            index += 1;
-        }
+        let index = Partition::holder(&segments, from);
         let Some(segment) = segments.get(index).filter(|segment| segment.lower < end) else {
             return Ok(Step::Done);
         };

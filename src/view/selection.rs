@@ -154,8 +154,12 @@ impl Selection {
 
     /// Whether a byte lies no further than so many bytes behind those that are known.
     pub fn is_near(&self, at: u64, distance: u64) -> bool {
-        let known: u64 = self.lock().iter().map(|part| part.known_len(self.format)).sum();
-        at <= known.saturating_add(distance)
+        let mut left = at.saturating_sub(distance);
+        left == 0
+            || self.lock().iter().any(|part| {
+                left = left.saturating_sub(part.known_len(self.format));
+                left == 0
+            })
     }
 
     /// Measures the segments of the selection from its end on, beside somebody who begins at its start.
