@@ -706,3 +706,37 @@ fn a_dump_goes_on_behind_a_bad_batch_that_changed_places_with_its_neighbour() {
     assert!(text.contains("baseOffset: 0 lastOffset: 1 count: 2"), "{text}");
     assert!(text.contains("payload: value 1"), "{text}");
 }
+
+/// Found by fuzzing: a batch that is out of place is what its index entry says, but not above the batch in front of it, which
+/// only a scan sees.
+#[test]
+fn a_batch_behind_one_that_has_its_offsets_is_not_found_by_the_index_either() {
+    let batch = |offsets: std::ops::RangeInclusive<i64>| {
+        batches::encode(&Plan::of(offsets.map(record).collect(), Compression::None)).remove(0).bytes
+    };
+    // The index leads to the damaged batch by its first entry, and by a later one.
+    for entries in 1..=3 {
+        let mut misplaced = batch(9..=11);
+        misplaced[..8].copy_from_slice(&7_i64.to_be_bytes());
+        let log = [batch(0..=1), batch(2..=3), batch(4..=5), batch(6..=8), misplaced, batch(12..=12)];
+        let place = |number: usize| u32::try_from(log[..number].concat().len()).unwrap();
+        let all = [(3, place(1)), (5, place(2)), (9, place(4))];
+        let index: Vec<u8> = all[3 - entries..]
+            .iter()
+            .flat_map(|(offset, position)| [*offset as u32, *position])
+            .flat_map(u32::to_be_bytes)
+            .collect();
+        let directory = Directory::default();
+        directory.write_segment(0, &log.concat());
+        std::fs::write(directory.file(0, "index"), index).unwrap();
+        let fs = shown::open(directory.spec(), Options::default());
+        let offsets: Vec<_> =
+            shown::records(&shown::read(&fs, "t/0/log.jsonl")).iter().map(|record| record.offset).collect();
+        assert_eq!(offsets, [0, 1, 2, 3, 4, 5, 6, 7, 8, 12]);
+        for offset in offsets {
+            let value = shown::read(&fs, &format!("t/0/by-offset/{offset}"));
+            assert_eq!(value, format!("value {offset}").into_bytes());
+        }
+        assert!(shown::try_read(&fs, "t/0/by-offset/9").is_err());
+    }
+}

@@ -84,6 +84,8 @@ struct LookedOver {
     at: Instant,
     took: Duration,
     cuts: u64,
+    /// Whether somebody wants to know now.
+    is_due: bool,
 }
 
 /// A batch's place.
@@ -175,10 +177,19 @@ impl Partition {
         let (begun, cuts) = (Instant::now(), self.pool.cuts());
         let segments = self.list()?;
         let settled = directory.1.elapsed().is_ok_and(|age| age > TIME_GRAIN);
-        let looked_over = Arc::new(Mutex::new(LookedOver { at: begun, took: begun.elapsed(), cuts }));
+        let looked_over = Arc::new(Mutex::new(LookedOver { at: begun, took: begun.elapsed(), cuts, is_due: false }));
         let listed = Listed { segments: segments.clone(), directory, at: begun, settled, looked_over };
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = Some(listed);
         Ok(segments)
+    }
+
+    /// The next one who wants its segments looks at each of them, where that takes a moment only: a file that is opened shows
+    /// what a restore has written in place before. Else such a thing is seen a little later.
+    pub fn look_over(&self) {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(listed) = state.as_ref().filter(|listed| listed.takes_a_moment()) {
+            listed.looked_over.lock().unwrap_or_else(PoisonError::into_inner).is_due = true;
+        }
     }
 
     fn current(&self, directory: &(FileId, SystemTime)) -> Option<Arc<[Arc<Segment>]>> {
@@ -393,17 +404,18 @@ impl Partition {
 
 impl Listed {
     /// Whether no segment was cut or replaced in place, of which the directory says nothing. That is looked for as often as it
-    /// costs little, and when one was found.
+    /// costs little, when somebody asks for it, and when one was found.
     fn is_in_place(&self, pool: &FilePool) -> bool {
         /// Of the time, one part in so many is spent on looking.
         const SHARE: u32 = 100;
-        /// A look at one segment takes no more, unless the machine does something else meanwhile.
-        const LOOK: Duration = Duration::from_micros(3);
-        let Ok(mut last) = self.looked_over.try_lock() else { return true };
+        let last = match self.takes_a_moment() {
+            true => Ok(self.looked_over.lock().unwrap_or_else(PoisonError::into_inner)),
+            false => self.looked_over.try_lock(),
+        };
+        let Ok(mut last) = last else { return true };
         let cuts = pool.cuts();
-        let segments = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
-        let took = last.took.min(LOOK.saturating_mul(segments));
-        let is_due = last.at.elapsed() >= took.saturating_mul(SHARE);
+        let took = last.took.min(self.expected_look());
+        let is_due = last.is_due || last.at.elapsed() >= took.saturating_mul(SHARE);
         if last.cuts == cuts && !is_due {
             return true;
         }
@@ -411,10 +423,22 @@ impl Listed {
         let is_same = |segment: &Arc<Segment>| !segment.was_cut() && (!is_due || segment.is_in_place());
         let is_in_place = self.segments.iter().all(is_same);
         if is_due {
-            (last.at, last.took) = (begun, begun.elapsed());
+            (last.at, last.took, last.is_due) = (begun, begun.elapsed(), false);
         }
         last.cuts = cuts;
         is_in_place
+    }
+
+    /// Looking at a segment takes no more than a few microseconds, unless the machine does something else meanwhile.
+    fn expected_look(&self) -> Duration {
+        const LOOK: Duration = Duration::from_micros(3);
+        LOOK.saturating_mul(u32::try_from(self.segments.len()).unwrap_or(u32::MAX))
+    }
+
+    /// Whether all of it may be looked at whenever somebody asks.
+    fn takes_a_moment(&self) -> bool {
+        const MOMENT: Duration = Duration::from_millis(5);
+        self.expected_look() <= MOMENT
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use zerocopy::FromBytes;
 
-use crate::format::batch::{Decoder, Limits, PREFIX_LEN, Prefix};
+use crate::format::batch::{Decoder, Limits};
 use crate::format::index::{OFFSET_ENTRY_LEN, StoredOffsetEntry};
 use crate::format::names::{self, FileState, FileType, Packing};
 use crate::log::LogError;
@@ -81,9 +81,9 @@ pub struct SegmentEnd {
 struct Indexed {
     position: Position,
     /// Relative to the segment's base.
-    offset: i32,
+    offset: i64,
     /// The offset of the entry before.
-    above: Option<i64>,
+    above: i64,
 }
 
 /// What a segment is made from.
@@ -324,7 +324,7 @@ impl Segment {
     /// Those of [`Self::open`].
     pub fn start_near(&self, target: Offset) -> Result<Start, LogError> {
         let Some(indexed) = self.index_floor(target) else { return Ok(self.start()) };
-        self.checked_start(&indexed, |first| first <= target)
+        Ok(self.checked_start(&indexed, |first| first <= target)?.0)
     }
 
     /// A place at least `distance` bytes before `offset`, or before the end, from which batches can be read.
@@ -339,26 +339,30 @@ impl Segment {
         };
         let wanted = end.0.saturating_sub(distance);
         let Some(indexed) = self.index_floor_position(wanted) else { return Ok(self.start()) };
-        self.checked_start(&indexed, |first| first < offset)
+        Ok(self.checked_start(&indexed, |first| first < offset)?.0)
     }
 
-    /// The place of an index entry as a start if a sound batch begins there whose first offset passes `fits`, and lies
-    /// where the entry says, above the offset of the one before; else the segment's own.
-    fn checked_start(&self, indexed: &Indexed, fits: impl Fn(Offset) -> bool) -> Result<Start, LogError> {
-        let start = Start { position: indexed.position, ..self.start() };
-        let above = indexed.above.or_else(|| self.first_relative()).unwrap_or(i64::MAX);
+    /// The place behind the batch of an index entry, if a sound one begins there whose first offset passes `fits`, and lies where
+    /// the entry says, above the offset of the one before; else the segment's start. With the batch's largest timestamp.
+    fn checked_start(
+        &self,
+        indexed: &Indexed,
+        fits: impl Fn(Offset) -> bool,
+    ) -> Result<(Start, Option<Timestamp>), LogError> {
+        let mut scanner = self.scan(Start { position: indexed.position, ..self.start() })?;
         let is_there = |first: Offset| {
             let relative = first.0.saturating_sub(self.base.0);
-            relative > above && relative <= i64::from(indexed.offset)
+            fits(first) && relative > indexed.above && relative <= indexed.offset
         };
-        let mut scanner = self.scan(start)?;
-        match scanner.step().map_err(|error| self.error(error))? {
-            Step::Batch { batch, .. } => match batch.first_offset(&mut Decoder::default(), &self.limits) {
-                Some(first) if fits(first) && is_there(first) => Ok(Start { expected: first, ..start }),
-                _ => Ok(self.start()),
-            },
-            Step::Damage(_) | Step::End(_) => Ok(self.start()),
-        }
+        let last_timestamp = match scanner.step().map_err(|error| self.error(error))? {
+            Step::Batch { position, batch } if position == indexed.position => {
+                let first = batch.first_offset(&mut Decoder::default(), &self.limits);
+                first.is_some_and(is_there).then_some(batch.header.max_timestamp)
+            }
+            _ => None,
+        };
+        let start = if last_timestamp.is_some() { scanner.at() } else { self.start() };
+        Ok((start, last_timestamp))
     }
 
     /// Where the readable part ends; remembered, and continued when the file has grown.
@@ -369,13 +373,12 @@ impl Segment {
         let (file, len) = self.open()?;
         let known = self.lock_end().clone();
         let known = known.filter(|end| end.at.position.0 <= len);
-        let start = match &known {
-            Some(end) if end.len == len && end.tail == Tail::Clean => return Ok(end.clone()),
-            Some(end) => Start { below: self.below(), ..end.at },
+        let (start, mut last_timestamp) = match known {
+            Some(end) if end.len == len && end.tail == Tail::Clean => return Ok(end),
+            Some(end) => (Start { below: self.below(), ..end.at }, end.last_timestamp),
             None => self.last_indexed()?,
         };
         let mut scanner = self.scanner(file, len, start);
-        let mut last_timestamp = known.and_then(|end| end.last_timestamp);
         let tail = loop {
             match scanner.step().map_err(|error| self.error(error))? {
                 Step::Batch { batch, .. } => last_timestamp = Some(batch.header.max_timestamp),
@@ -399,7 +402,7 @@ impl Segment {
         let known = self.lock_end().as_ref().map(|end| end.position);
         let from = match known {
             Some(position) => position,
-            None => self.last_indexed()?.position,
+            None => self.last_indexed()?.0.position,
         };
         // Space that a broker has reserved reads as zeros, and is not read.
         let reach = from.0.saturating_add(budget);
@@ -407,20 +410,12 @@ impl Segment {
         if is_cheap { self.end().map(Some) } else { Ok(None) }
     }
 
-    fn last_indexed(&self) -> Result<Start, LogError> {
+    /// Where the end is near, and the largest timestamp of the batch before.
+    fn last_indexed(&self) -> Result<(Start, Option<Timestamp>), LogError> {
         match self.index_floor(Offset(i64::MAX)) {
             Some(indexed) => self.checked_start(&indexed, |first| first >= self.lower),
-            None => Ok(self.start()),
+            None => Ok((self.start(), None)),
         }
-    }
-
-    /// The offset that the log's first entry says of itself, relative to the base; no entry of the index is for it.
-    fn first_relative(&self) -> Option<i64> {
-        let (file, _) = self.open().ok()?;
-        let mut bytes = [0; PREFIX_LEN];
-        let read = files::read_full(&file, &mut bytes, 0).ok()?;
-        let prefix = Prefix::read(bytes.get(..read)?)?;
-        Some(prefix.offset.0.saturating_sub(self.base.0))
     }
 
     fn lock_seen(&self) -> std::sync::MutexGuard<'_, Seen> {
@@ -431,37 +426,34 @@ impl Segment {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The last index entry whose offset is at most `target`.
+    /// The index entry before the last one whose offset is at most `target`.
     fn index_floor(&self, target: Offset) -> Option<Indexed> {
         let relative = target.0.saturating_sub(self.base.0);
-        self.search_index(|entry_offset, _| i64::from(entry_offset) <= relative)
+        self.search_index(|entry_offset, _| entry_offset <= relative)
     }
 
-    /// The index entry with the largest position that is at most `wanted`.
+    /// The index entry before that with the largest position that is at most `wanted`.
     fn index_floor_position(&self, wanted: u64) -> Option<Indexed> {
         self.search_index(|_, position| position <= wanted)
     }
 
-    /// The last entry for which `before` holds, as far as the index is sorted.
-    fn search_index(&self, before: impl Fn(i32, u64) -> bool) -> Option<Indexed> {
+    /// The entry before the last one for which `before` holds, as far as the index is sorted; `None` where the segment's start is
+    /// as near. Not the last one itself: whether the batch there is in its place, only the one in front of it tells.
+    fn search_index(&self, before: impl Fn(i64, u64) -> bool) -> Option<Indexed> {
         let index = files::open(&self.beside(FileType::OffsetIndex)).ok()?;
         let entries = index.metadata().ok()?.len() / OFFSET_ENTRY_LEN as u64;
         let (mut low, mut high) = (0, entries);
-        let mut found = None;
         while low < high {
             let middle = low + (high - low) / 2;
             match index_entry(&index, middle) {
                 // Unused slots of a preallocated index are zeros.
-                Some((offset, position)) if position > 0 && before(offset, position) => {
-                    found = Some((middle, offset, position));
-                    low = middle + 1;
-                }
+                Some((offset, position)) if position > 0 && before(offset, position) => low = middle + 1,
                 _ => high = middle,
             }
         }
-        let (number, offset, position) = found?;
-        let before = number.checked_sub(1).and_then(|before| index_entry(&index, before));
-        let above = before.map(|(offset, _)| i64::from(offset));
+        let number = low.checked_sub(2)?;
+        let (above, _) = index_entry(&index, number.checked_sub(1)?)?;
+        let (offset, position) = index_entry(&index, number)?;
         Some(Indexed { position: Position(position), offset, above })
     }
 
@@ -476,13 +468,13 @@ impl Segment {
 }
 
 /// Entry number `number`: relative offset and position; `None` for what no entry can be.
-fn index_entry(index: &impl ReadAt, number: u64) -> Option<(i32, u64)> {
+fn index_entry(index: &impl ReadAt, number: u64) -> Option<(i64, u64)> {
     let mut bytes = [0; OFFSET_ENTRY_LEN];
     if files::read_full(index, &mut bytes, number * OFFSET_ENTRY_LEN as u64).ok()? < bytes.len() {
         return None;
     }
     let entry = StoredOffsetEntry::read_from_bytes(&bytes).ok()?;
-    Some((entry.relative_offset(), u64::try_from(entry.position()).ok()?))
+    Some((i64::from(entry.relative_offset()), u64::try_from(entry.position()).ok()?))
 }
 
 /// The base offset that the name of a segment's `.log` says.
