@@ -740,3 +740,25 @@ fn a_batch_behind_one_that_has_its_offsets_is_not_found_by_the_index_either() {
         assert!(shown::try_read(&fs, "t/0/by-offset/9").is_err());
     }
 }
+
+/// Found by fuzzing: an entry of an index that goes back makes a search in it stop at a batch behind the one that is wanted.
+#[test]
+fn an_index_that_goes_back_hides_no_record() {
+    let batch = |offsets: std::ops::RangeInclusive<i64>| {
+        batches::encode(&Plan::of(offsets.map(record).collect(), Compression::None)).remove(0).bytes
+    };
+    let log = [batch(0..=4), batch(5..=9), batch(10..=14), batch(15..=19)];
+    let place = |number: usize| u32::try_from(log[..number].concat().len()).unwrap();
+    let index = [5, place(1), 10, place(2), 15, place(3), 0, 2560];
+    let directory = Directory::default();
+    directory.write_segment(0, &log.concat());
+    std::fs::write(directory.file(0, "index"), index.map(u32::to_be_bytes).concat()).unwrap();
+    let fs = shown::open(directory.spec(), Options::default());
+    assert_eq!(log_end(&fs), 20);
+    for offset in 0..20 {
+        let value = shown::read(&fs, &format!("t/0/by-offset/{offset}"));
+        assert_eq!(value, format!("value {offset}").into_bytes());
+        let value = shown::read(&fs, &format!("t/0/by-offset/last-{}", 20 - offset));
+        assert_eq!(value, format!("value {offset}").into_bytes());
+    }
+}

@@ -324,7 +324,7 @@ impl Segment {
     /// Those of [`Self::open`].
     pub fn start_near(&self, target: Offset) -> Result<Start, LogError> {
         let Some(indexed) = self.index_floor(target) else { return Ok(self.start()) };
-        Ok(self.checked_start(&indexed, |first| first <= target)?.0)
+        Ok(self.checked_start(&indexed, |next| next <= target)?.0)
     }
 
     /// A place at least `distance` bytes before `offset`, or before the end, from which batches can be read.
@@ -339,11 +339,12 @@ impl Segment {
         };
         let wanted = end.0.saturating_sub(distance);
         let Some(indexed) = self.index_floor_position(wanted) else { return Ok(self.start()) };
-        Ok(self.checked_start(&indexed, |first| first < offset)?.0)
+        Ok(self.checked_start(&indexed, |next| next <= offset)?.0)
     }
 
-    /// The place behind the batch of an index entry, if a sound one begins there whose first offset passes `fits`, and lies where
-    /// the entry says, above the offset of the one before; else the segment's start. With the batch's largest timestamp.
+    /// The place behind the batch of an index entry, if a sound one begins there whose first offset lies where the entry says,
+    /// above the offset of the one before, and the offset after which passes `fits`; else the segment's start. With the batch's
+    /// largest timestamp.
     fn checked_start(
         &self,
         indexed: &Indexed,
@@ -352,12 +353,13 @@ impl Segment {
         let mut scanner = self.scan(Start { position: indexed.position, ..self.start() })?;
         let is_there = |first: Offset| {
             let relative = first.0.saturating_sub(self.base.0);
-            fits(first) && relative > indexed.above && relative <= indexed.offset
+            relative > indexed.above && relative <= indexed.offset
         };
         let last_timestamp = match scanner.step().map_err(|error| self.error(error))? {
             Step::Batch { position, batch } if position == indexed.position => {
                 let first = batch.first_offset(&mut Decoder::default(), &self.limits);
-                first.is_some_and(is_there).then_some(batch.header.max_timestamp)
+                let fits = fits(batch.header.last_offset.next()) && first.is_some_and(is_there);
+                fits.then_some(batch.header.max_timestamp)
             }
             _ => None,
         };
@@ -413,7 +415,7 @@ impl Segment {
     /// Where the end is near, and the largest timestamp of the batch before.
     fn last_indexed(&self) -> Result<(Start, Option<Timestamp>), LogError> {
         match self.index_floor(Offset(i64::MAX)) {
-            Some(indexed) => self.checked_start(&indexed, |first| first >= self.lower),
+            Some(indexed) => self.checked_start(&indexed, |next| next > self.lower),
             None => Ok((self.start(), None)),
         }
     }
@@ -454,7 +456,8 @@ impl Segment {
         let number = low.checked_sub(2)?;
         let (above, _) = index_entry(&index, number.checked_sub(1)?)?;
         let (offset, position) = index_entry(&index, number)?;
-        Some(Indexed { position: Position(position), offset, above })
+        let (behind, _) = index_entry(&index, number + 1)?;
+        (offset < behind).then_some(Indexed { position: Position(position), offset, above })
     }
 
     /// The path of its file of another type.
