@@ -762,3 +762,23 @@ fn an_index_that_goes_back_hides_no_record() {
         assert_eq!(value, format!("value {offset}").into_bytes());
     }
 }
+
+/// Found by fuzzing: what an index says of a place in a part of the log that was copied to another one.
+#[test]
+fn an_index_that_leads_to_a_copy_hides_no_record() {
+    let batch = |offset| batches::encode(&Plan::of(vec![record(offset)], Compression::None)).remove(0).bytes;
+    // 4 and 5 lie where they belong, behind all that was written before; the end was lost.
+    let log = [batch(8), batch(9), batch(10), batch(3), batch(4), batch(5), batch(2)];
+    let place = |number: usize| u32::try_from(log[..number].concat().len()).unwrap();
+    let index = [2, place(2), 4, place(4), 8, place(6) + 20];
+    let directory = Directory::default();
+    directory.write_segment(0, &log.concat());
+    std::fs::write(directory.file(0, "index"), index.map(u32::to_be_bytes).concat()).unwrap();
+    let fs = shown::open(directory.spec(), Options::default());
+    let shown = shown::records(&shown::read(&fs, "t/0/log.jsonl"));
+    assert_eq!(shown.iter().map(|record| record.offset).collect::<Vec<_>>(), [8, 9, 10]);
+    for offset in 8..=10 {
+        let value = shown::read(&fs, &format!("t/0/by-offset/{offset}"));
+        assert_eq!(value, format!("value {offset}").into_bytes());
+    }
+}

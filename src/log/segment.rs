@@ -1,6 +1,6 @@
 //! One segment: a `.log`, and its `.index` as a hint.
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,7 +12,7 @@ use crate::format::batch::{Decoder, Limits};
 use crate::format::index::{OFFSET_ENTRY_LEN, StoredOffsetEntry};
 use crate::format::names::{self, FileState, FileType, Packing};
 use crate::log::LogError;
-use crate::log::files::{self, FileId, FilePool, ReadAt};
+use crate::log::files::{self, FileId, FilePool, ReadAt, SourceFile};
 use crate::log::scan::{Scanner, Start, Step, Tail};
 use crate::log::seen::{Farthest, Reached, Seen};
 use crate::units::{Offset, Position, Timestamp};
@@ -48,7 +48,7 @@ pub struct Segment {
     farthest: Arc<Farthest>,
     below: AtomicI64,
     end: Mutex<Option<SegmentEnd>>,
-    pinned: Mutex<Weak<File>>,
+    pinned: Mutex<Weak<SourceFile>>,
 }
 
 /// How a segment was compressed as a file, and the length of that.
@@ -85,6 +85,10 @@ struct Indexed {
     /// The offset of the entry before.
     above: i64,
 }
+
+/// Two entries of an offset index, one behind the other. Whether the batch of the second one is in its place, only the one in
+/// front of it tells: so a scan begins at the first one's.
+type Neighbours = (Indexed, Indexed);
 
 /// What a segment is made from.
 #[derive(Debug, Clone)]
@@ -151,7 +155,7 @@ impl Segment {
     ///
     /// # Errors
     /// [`LogError::Stale`] when it was removed, replaced or cut.
-    pub fn open(&self) -> Result<(Arc<File>, u64), LogError> {
+    pub fn open(&self) -> Result<(Arc<SourceFile>, u64), LogError> {
         let pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         let file = match pinned {
             Some(file) => file,
@@ -167,7 +171,7 @@ impl Segment {
     }
 
     /// Whether its file is as it was, or has only grown.
-    fn goes_on(&self, file: &File, metadata: &Metadata, seen: &mut Seen) -> bool {
+    fn goes_on(&self, file: &SourceFile, metadata: &Metadata, seen: &mut Seen) -> bool {
         let farthest = || *self.farthest.lock().unwrap_or_else(PoisonError::into_inner);
         let was_cut = seen.was_cut();
         let goes_on = seen.goes_on(file, metadata.len(), files::changed(metadata), farthest);
@@ -184,7 +188,7 @@ impl Segment {
 
     /// How many bytes from `from` on a reading of the file, which has `len`, would read: space that a broker has reserved reads
     /// as zeros, and is not read.
-    pub fn unread(&self, file: &File, len: u64, from: u64) -> u64 {
+    pub fn unread(&self, file: &SourceFile, len: u64, from: u64) -> u64 {
         /// What looks like reserved space may have a little written to it.
         const WRITTEN: u64 = 512 * 1024;
         let reach = from.saturating_add(WRITTEN);
@@ -209,7 +213,7 @@ impl Segment {
                 || self.open().is_ok())
     }
 
-    fn get(&self) -> Result<Arc<File>, LogError> {
+    fn get(&self) -> Result<Arc<SourceFile>, LogError> {
         match self.packed {
             None => self.pool.get(&self.path, self.id),
             Some(Packed { packing, .. }) => {
@@ -249,7 +253,7 @@ impl Segment {
     ///
     /// # Errors
     /// Those of [`Self::open`].
-    pub fn pin(&self) -> Result<Arc<File>, LogError> {
+    pub fn pin(&self) -> Result<Arc<SourceFile>, LogError> {
         let (file, _) = self.open()?;
         *self.pinned.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&file);
         Ok(file)
@@ -289,13 +293,13 @@ impl Segment {
     ///
     /// # Errors
     /// Those of [`Self::open`].
-    pub fn scan(&self, start: Start) -> Result<Scanner<Arc<File>>, LogError> {
+    pub fn scan(&self, start: Start) -> Result<Scanner<Arc<SourceFile>>, LogError> {
         let (file, len) = self.open()?;
         Ok(self.scanner(file, len, start))
     }
 
     /// A scanner of its file, which was opened before.
-    pub fn scanner(&self, file: Arc<File>, len: u64, start: Start) -> Scanner<Arc<File>> {
+    pub fn scanner(&self, file: Arc<SourceFile>, len: u64, start: Start) -> Scanner<Arc<SourceFile>> {
         Scanner::new(file, len, start, self.limits).telling(self.farthest.clone())
     }
 
@@ -342,29 +346,36 @@ impl Segment {
         Ok(self.checked_start(&indexed, |next| next <= offset)?.0)
     }
 
-    /// The place behind the batch of an index entry, if a sound one begins there whose first offset lies where the entry says,
-    /// above the offset of the one before, and the offset after which passes `fits`; else the segment's start. With the batch's
-    /// largest timestamp.
+    /// The place behind the batch of the first entry, if the offset after it passes `fits`, and sound batches are where both
+    /// entries say; else the segment's start. With that batch's largest timestamp.
     fn checked_start(
         &self,
-        indexed: &Indexed,
+        (first, second): &Neighbours,
         fits: impl Fn(Offset) -> bool,
     ) -> Result<(Start, Option<Timestamp>), LogError> {
+        let behind = self.behind(first)?.filter(|(start, _)| fits(start.expected));
+        Ok(match behind {
+            Some((start, timestamp)) if self.behind(second)?.is_some() => (start, Some(timestamp)),
+            _ => (self.start(), None),
+        })
+    }
+
+    /// The place behind the batch of an index entry, with its largest timestamp, if a sound one begins there whose first offset is
+    /// above the entry before, and no higher than the entry says.
+    fn behind(&self, indexed: &Indexed) -> Result<Option<(Start, Timestamp)>, LogError> {
         let mut scanner = self.scan(Start { position: indexed.position, ..self.start() })?;
         let is_there = |first: Offset| {
             let relative = first.0.saturating_sub(self.base.0);
             relative > indexed.above && relative <= indexed.offset
         };
-        let last_timestamp = match scanner.step().map_err(|error| self.error(error))? {
+        let timestamp = match scanner.step().map_err(|error| self.error(error))? {
             Step::Batch { position, batch } if position == indexed.position => {
                 let first = batch.first_offset(&mut Decoder::default(), &self.limits);
-                let fits = fits(batch.header.last_offset.next()) && first.is_some_and(is_there);
-                fits.then_some(batch.header.max_timestamp)
+                first.is_some_and(is_there).then_some(batch.header.max_timestamp)
             }
             _ => None,
         };
-        let start = if last_timestamp.is_some() { scanner.at() } else { self.start() };
-        Ok((start, last_timestamp))
+        Ok(timestamp.map(|timestamp| (scanner.at(), timestamp)))
     }
 
     /// Where the readable part ends; remembered, and continued when the file has grown.
@@ -428,20 +439,20 @@ impl Segment {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The index entry before the last one whose offset is at most `target`.
-    fn index_floor(&self, target: Offset) -> Option<Indexed> {
+    /// The last index entry whose offset is at most `target`, and the one before it.
+    fn index_floor(&self, target: Offset) -> Option<Neighbours> {
         let relative = target.0.saturating_sub(self.base.0);
         self.search_index(|entry_offset, _| entry_offset <= relative)
     }
 
-    /// The index entry before that with the largest position that is at most `wanted`.
-    fn index_floor_position(&self, wanted: u64) -> Option<Indexed> {
+    /// The index entry with the largest position that is at most `wanted`, and the one before it.
+    fn index_floor_position(&self, wanted: u64) -> Option<Neighbours> {
         self.search_index(|_, position| position <= wanted)
     }
 
-    /// The entry before the last one for which `before` holds, as far as the index is sorted; `None` where the segment's start is
-    /// as near. Not the last one itself: whether the batch there is in its place, only the one in front of it tells.
-    fn search_index(&self, before: impl Fn(i64, u64) -> bool) -> Option<Indexed> {
+    /// The last entry for which `before` holds, and the one before it, as far as the index is sorted; `None` where the segment's
+    /// start is as near.
+    fn search_index(&self, before: impl Fn(i64, u64) -> bool) -> Option<Neighbours> {
         let index = files::open(&self.beside(FileType::OffsetIndex)).ok()?;
         let entries = index.metadata().ok()?.len() / OFFSET_ENTRY_LEN as u64;
         let (mut low, mut high) = (0, entries);
@@ -453,11 +464,12 @@ impl Segment {
                 _ => high = middle,
             }
         }
-        let number = low.checked_sub(2)?;
-        let (above, _) = index_entry(&index, number.checked_sub(1)?)?;
-        let (offset, position) = index_entry(&index, number)?;
-        let (behind, _) = index_entry(&index, number + 1)?;
-        (offset < behind).then_some(Indexed { position: Position(position), offset, above })
+        let indexed = |number: u64| {
+            let (above, _) = index_entry(&index, number.checked_sub(1)?)?;
+            let (offset, position) = index_entry(&index, number)?;
+            Some(Indexed { position: Position(position), offset, above })
+        };
+        Some((indexed(low.checked_sub(2)?)?, indexed(low - 1)?))
     }
 
     /// The path of its file of another type.
