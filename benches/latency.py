@@ -75,4 +75,5 @@ def note(stream, times):
                 times.setdefault(int(found[1]), now)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -7,11 +7,16 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::process::Command;
 
+use common::batches::{self, Plan};
 use common::growing::Growing;
 use common::mounted::{self, Mounted, has, wait_until};
 use common::reader::Reader;
-use common::shown;
+use common::shown::{self, ShownRecord};
+use kafka_protocol::records::Compression;
+use rustix::fs::{Advice, fadvise};
+use rustix::io::{ReadWriteFlags, preadv2};
 use topicfs::fs::options::Options;
 
 /// A partition with segments of so many batches, and its mount.
@@ -350,4 +355,80 @@ fn a_tail_is_fixed_while_it_is_open_and_moves_up_afterwards() {
     wait_until("moved up", || inode(&path) != number);
     let count = offsets(&mounted::read(&path)).len();
     assert!((5..=10).contains(&count), "{count} records");
+}
+
+/// A partition of one sealed segment of 64 MiB and a small one, on a disk.
+fn large() -> (tempfile::TempDir, std::path::PathBuf) {
+    let data = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("temporary directory");
+    let partition = data.path().join("t-0");
+    fs::create_dir(&partition).expect("can be made");
+    let batch = |offset: i64, len: usize| {
+        let value = Some(vec![b'a' + u8::try_from(offset % 26).unwrap_or(0); len]);
+        let record = ShownRecord { offset, timestamp: offset, key: None, value, headers: Vec::new() };
+        batches::encode(&Plan::of(vec![record], Compression::None)).remove(0).bytes
+    };
+    let large: Vec<u8> = (0..64).flat_map(|offset| batch(offset, 1 << 20)).collect();
+    let sealed = partition.join("00000000000000000000.log");
+    fs::write(&sealed, large).expect("can be written");
+    fs::write(partition.join("00000000000000000064.log"), batch(64, 10)).expect("can be written");
+    File::open(&sealed).and_then(|file| file.sync_all()).expect("can be synced");
+    (data, sealed)
+}
+
+/// Bytes of a file that are in the page cache.
+fn in_page_cache(path: &Path) -> u64 {
+    let output = Command::new("fincore").args(["-b", "-n", "-o", "RES"]).arg(path).output().expect("fincore");
+    String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number")
+}
+
+#[test]
+fn a_scan_takes_its_share_of_the_page_cache_and_leaves_what_was_there() {
+    const MIB: u64 = 1024 * 1024;
+    const SHARE: u64 = 16 * MIB;
+    /// What was there, what is read ahead, and the pieces that are partly of the one and of the other.
+    const MORE: u64 = (2 + 4 + 1) * MIB;
+    if !has("fincore") {
+        return;
+    }
+    let (data, sealed) = large();
+    let file = File::open(&sealed).expect("can be opened");
+    fadvise(&file, 0, None, Advice::Random).expect("advice");
+    let begin = || {
+        fadvise(&file, 0, None, Advice::DontNeed).expect("advice");
+        // Somebody else is reading here.
+        read_at(&file, 30 << 20, 2 << 20);
+        in_page_cache(&sealed)
+    };
+    if begin() > 2 * MIB {
+        return mounted::skip("this file system keeps what nobody needs");
+    }
+    let Some(mounted) = Mounted::with(data.path(), &format!("page_cache={SHARE}")) else { return };
+    for name in ["log.txt", "by-segment/00000000000000000000.txt", "segments/00000000000000000000.log"] {
+        begin();
+        let path = mounted.path(&format!("t/0/{name}"));
+        // The kernel keeps pages of a file from when its size is known.
+        assert!(fs::read(&path).expect("can be read").len() > 64 << 20);
+        begin();
+        assert!(fs::read(&path).expect("can be read").len() > 64 << 20);
+        let theirs = in_page_cache(&sealed);
+        assert!((2 * MIB..SHARE + MORE).contains(&theirs), "{name}: {theirs} bytes of the source");
+        wait_until("the mount's pages", || in_page_cache(&sealed) + in_page_cache(&path) < SHARE + MORE);
+        for at in (30 << 20..32 << 20).step_by(4096) {
+            let mut byte = [0];
+            let read = preadv2(&file, &mut [std::io::IoSliceMut::new(&mut byte)], at, ReadWriteFlags::NOWAIT);
+            assert_eq!(read, Ok(1), "{name}: gone at {at}");
+        }
+    }
+    drop(mounted);
+    // Where there is room, what was read stays.
+    let Some(mounted) = Mounted::new(data.path()) else { return };
+    begin();
+    let path = mounted.path("t/0/by-segment/00000000000000000000.txt");
+    for _ in 0..2 {
+        assert!(fs::read(&path).expect("can be read").len() > 64 << 20);
+    }
+    for path in [&sealed, &path] {
+        let there = in_page_cache(path);
+        assert!(there > 64 * MIB, "{there} bytes of {}", path.display());
+    }
 }

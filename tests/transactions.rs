@@ -9,7 +9,7 @@
 
 mod common;
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 
 use common::batches::{self, Entry, Plan};
@@ -277,7 +277,7 @@ fn sealed_segments_are_scanned_once_and_what_was_found_is_kept() {
 
     // The proof that it is not scanned again: what the cache says of this very file is believed.
     let sidecars = Sidecars::open(&cache.path().join("c"), 1 << 20).unwrap();
-    let file = File::open(directory.file(0, "log")).unwrap();
+    let file = topicfs::log::files::open(&directory.file(0, "log")).unwrap();
     let saved = sidecars.load(&file, "transactions").unwrap().bytes().to_vec();
     sidecars.save(&file, "transactions", &saved[..48]).unwrap();
     assert_eq!(shown().0, [12_000, 12_001, 12_004, 12_005, 12_007], "no events");

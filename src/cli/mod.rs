@@ -51,6 +51,7 @@ pub const COULD_NOT_RUN: u8 = 2;
 
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
+    sys::give_large_buffers_back();
     sys::on_closed_pipe(ClosedPipe::Ends);
     let words: Vec<OsString> = std::env::args_os().collect();
     let result = match helper_words(&words) {

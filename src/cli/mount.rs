@@ -12,7 +12,7 @@ use super::logging::{self, Level, Syslog, To, open_file};
 use crate::config::{Caller, Config};
 use crate::fs::Fs;
 use crate::fs::follow::is_follow;
-use crate::fuse::{Adapter, touch};
+use crate::fuse::{Adapter, forget, touch};
 use crate::mount::MountError;
 use crate::mount::background::{self, Process, Reporter};
 use crate::mount::checks::{self, Wishes};
@@ -190,6 +190,7 @@ fn start(job: Job, reporter: &Reporter) -> anyhow::Result<Mounted> {
 pub(super) fn mount(fs: Arc<Fs>, plan: &Plan) -> Result<Mounted, MountError> {
     let ending = fs.clone();
     let mut mounted = session::mount(Adapter::new(fs.clone()), plan, move || ending.end_follows())?;
+    forget::begin(&fs, mounted.notifier());
     if let Some(root) = mounted.take_writable() {
         touch::begin(fs, root);
     }

@@ -127,6 +127,11 @@ pub(super) const KEYS: &[Key<Config>] = &[
         kind: of_mount!(Size, options.unpack_limit),
     },
     Key {
+        name: "page_cache",
+        about: "how much of the system's page cache reading may fill",
+        kind: of_mount!(Size, options.page_cache),
+    },
+    Key {
         name: "by_key.max_memory",
         about: "what all indexes by key keep in memory; the rest is in files",
         kind: of_mount!(Size, options.by_key_max_memory),

@@ -15,7 +15,7 @@ use crate::fs::names::RecordForm;
 use crate::fs::node::{AllItem, ControlFile, Item, Node, PartitionKey, Records, RecordsKind};
 use crate::fs::xattrs::Xattrs;
 use crate::log::LogError;
-use crate::log::files::{self as source_files, FileId};
+use crate::log::files::{self as source_files, FileId, SourceFile};
 use crate::view::dump::{self, entry::Tools};
 use crate::view::format::Format;
 use crate::view::info;
@@ -125,7 +125,7 @@ impl Fs {
     }
 
     /// Keeps the source of a `by-segment` file readable while that is open, also when a broker deletes it.
-    fn pin(&self, key: &PartitionKey, records: &Records) -> Result<Option<Arc<std::fs::File>>, FsError> {
+    fn pin(&self, key: &PartitionKey, records: &Records) -> Result<Option<Arc<SourceFile>>, FsError> {
         if records.kind != RecordsKind::Segment {
             return Ok(None);
         }

@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::fs::by_key::KeyListing;
+use crate::fs::caching::Reading;
 use crate::fs::error::FsError;
 use crate::fs::follow::FollowFile;
 use crate::fs::manifest::ManifestText;
 use crate::fs::node::Node;
+use crate::log::files::SourceFile;
 use crate::view::dump::file::DumpFile;
 use crate::view::filtered::Filtered;
 use crate::view::key_history::KeyHistory;
@@ -21,7 +22,7 @@ use crate::view::selection::Selection;
 #[derive(Debug, Clone)]
 pub enum Content {
     /// Rendered records; the source file is kept readable where that is promised.
-    Selection(Arc<Selection>, Option<Arc<File>>),
+    Selection(Arc<Selection>, Option<Arc<SourceFile>>),
     /// Rendered records that pass a filter.
     Filtered(Arc<Filtered>),
     /// Records of several partitions.
@@ -37,7 +38,7 @@ pub enum Content {
     /// A small file as it was at open.
     Bytes(Arc<Vec<u8>>),
     /// A source file.
-    Source(Arc<File>),
+    Source(Arc<SourceFile>),
     /// Lines that are made as they are read.
     Manifest(Arc<ManifestText>),
     /// A directory as it was at open.
@@ -66,6 +67,8 @@ pub struct Handle {
     pub node: Arc<Node>,
     /// Its content.
     pub content: Content,
+    /// How the kernel reads it.
+    pub reading: Reading,
 }
 
 /// All of them by number.

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use lru::LruCache;
 
-use crate::fs::mounted::Fs;
+use crate::fs::mounted::{Fs, PartitionName};
 use crate::fs::node::Node;
 use crate::log::source::Tree;
+use crate::view::partition_view::PartitionView;
 
 /// What is not used for so long is given up.
 const IDLE: Duration = Duration::from_secs(2);
@@ -38,15 +39,16 @@ impl Fs {
     /// Forgets what is kept of partitions that are there no more. What is open keeps what it needs.
     fn forget_gone(&self, tree: &Tree) {
         let mut views = self.views_known();
-        let before = views.len();
-        views.retain(|(topic, label), view| {
+        let is_here = |(topic, label): &PartitionName, view: &mut Arc<PartitionView>| {
             tree.partition(topic, label).is_some_and(|partition| Arc::ptr_eq(partition, &view.partition))
-        });
-        let is_same = views.len() == before;
+        };
+        let gone: Vec<PartitionName> =
+            views.extract_if(|name, view| !is_here(name, view)).map(|(name, _)| name).collect();
         drop(views);
-        if is_same {
+        if gone.is_empty() {
             return;
         }
+        self.forget_names(&gone, tree);
         self.topics_known().retain(|topic, _| tree.topics.contains_key(&**topic));
         self.tails().retain(|topic, label| match label {
             Some(label) => tree.partition(topic, label).is_some(),

@@ -20,7 +20,7 @@ use crate::view::format::Format;
 use crate::view::partition_view::PartitionView;
 
 /// The suffix under which a partition is shown as `read_committed` has it.
-const COMMITTED: &str = "@committed";
+pub(super) const COMMITTED: &str = "@committed";
 
 impl Fs {
     /// The node of `name` in the directory `parent`.

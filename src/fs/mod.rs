@@ -18,6 +18,7 @@
 //! | [`measuring`], [`waiting`] | sizes that take long, found in the background; which requests wait for what |
 //! | `tails` | the window of each `tail` |
 //! | `current`, `idle` | whether a file is still what its name stands for; what is given up when nobody uses it |
+//! | [`forgetting`] | what the kernel is better without |
 //! | [`options`], [`topic_options`] | what a user may choose, for a mount and for each topic |
 //! | [`error`] | errors and their errno |
 
@@ -32,6 +33,7 @@ mod dumps;
 pub mod error;
 pub mod files;
 pub mod follow;
+pub mod forgetting;
 pub mod growing;
 pub mod handles;
 mod idle;

@@ -6,7 +6,8 @@ use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use lru::LruCache;
@@ -16,6 +17,7 @@ use crate::fs::caching::{NAME_TTL, Reading};
 use crate::fs::content::RecordContent;
 use crate::fs::error::{FsError, again};
 use crate::fs::follow::{Come, FollowFile, Seen};
+use crate::fs::forgetting::Forget;
 use crate::fs::growing::Growing;
 use crate::fs::handles::{Content, Handle, Handles};
 use crate::fs::inodes::Inodes;
@@ -26,6 +28,7 @@ use crate::fs::tails::Tails;
 use crate::fs::topic_options::OfTopic;
 use crate::log::LogError;
 use crate::log::files::FilePool;
+use crate::log::page_cache::PageCache;
 use crate::log::partition::{Origin, Partition};
 use crate::log::sidecar::Sidecars;
 use crate::log::signal::Signal;
@@ -76,6 +79,8 @@ pub struct Fs {
     is_ending: Arc<AtomicBool>,
     growing: Growing,
     tells_of_growth: AtomicBool,
+    /// Where names are sent that the kernel is to forget, if somebody can tell it.
+    names_to_forget: OnceLock<Sender<Forget>>,
     selections: Mutex<LruCache<Node, Arc<Selection>>>,
     filtered: Mutex<LruCache<Node, Arc<Filtered>>>,
     merged: Mutex<LruCache<(AllKey, AllRecords), Arc<Merged>>>,
@@ -86,7 +91,7 @@ pub struct Fs {
 }
 
 /// A topic and a label in it.
-type PartitionName = (Arc<str>, Arc<str>);
+pub(super) type PartitionName = (Arc<str>, Arc<str>);
 
 /// What a read of an open file came to.
 #[derive(Debug)]
@@ -103,6 +108,7 @@ impl Fs {
     /// # Errors
     /// Those of [`Source::open`].
     pub fn open(spec: &str, options: Options, config_text: String) -> Result<Self, LogError> {
+        PageCache::of_process().set_limit(options.page_cache);
         let source = Source::open(spec, options.of_source())?;
         source.unpack_in(options.unpack_room());
         let shared =
@@ -128,6 +134,7 @@ impl Fs {
             is_ending: Arc::default(),
             growing: Growing::default(),
             tells_of_growth: AtomicBool::new(false),
+            names_to_forget: OnceLock::new(),
             selections: Mutex::new(LruCache::new(kept(KEPT_SELECTIONS))),
             filtered: Mutex::new(LruCache::new(kept(KEPT_FILTERED))),
             merged: Mutex::new(LruCache::new(kept(KEPT_MERGED))),
@@ -306,7 +313,7 @@ impl Fs {
         if let Some((tail, begin)) = Self::tail_that_is(&node) {
             self.tails.opened(&tail, &begin);
         }
-        Ok((self.handles.add(Handle { ino, node, content }), reading))
+        Ok((self.handles.add(Handle { ino, node, content, reading }), reading))
     }
 
     /// Closes a handle.
@@ -333,6 +340,9 @@ impl Fs {
         }
         let mut out = Vec::with_capacity(len);
         self.read_content(&handle.content, at, len, &mut out)?;
+        if handle.reading == Reading::Cached {
+            PageCache::of_process().filled_mount(handle.ino, at..at + out.len() as u64);
+        }
         Ok(Read::Bytes(out))
     }
 
@@ -414,6 +424,10 @@ impl Fs {
     }
 
     /// The partitions that were looked at.
+    pub(super) const fn names_to_forget(&self) -> &OnceLock<Sender<Forget>> {
+        &self.names_to_forget
+    }
+
     pub(super) fn views_known(&self) -> MutexGuard<'_, HashMap<PartitionName, Arc<PartitionView>>> {
         lock(&self.views)
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::format::batch::Limits;
 use crate::fs::topic_options::{TopicOptions, TopicRule};
 use crate::log::keys::KeySpace;
+use crate::log::page_cache;
 use crate::log::source::SourceOptions;
 use crate::log::unpacked::Room;
 use crate::view::format::Formats;
@@ -133,6 +134,8 @@ pub struct Options {
     pub cache_limit: u64,
     /// The most that unpacked segments may take in the cache's directory, in bytes.
     pub unpack_limit: u64,
+    /// The most of the system's page cache that reading fills, in bytes.
+    pub page_cache: u64,
     /// The most that the indexes of `by-key` keep in memory together, in bytes.
     pub by_key_max_memory: u64,
     /// Whether partition directories that are symbolic links are followed.
@@ -194,6 +197,7 @@ impl Default for Options {
             cache_dir: None,
             cache_limit: 1 << 30,
             unpack_limit: 8 << 30,
+            page_cache: page_cache::DEFAULT_LIMIT,
             by_key_max_memory: 64 << 20,
             follow_symlinks: false,
             max_read_rate: None,

@@ -3,6 +3,7 @@
 //! Every call is made under `catch_unwind`, since a panic in a callback would unmount everything (fuser joins its
 //! threads); it is answered with EIO. A request that waits, for a measurement or for records to come, is parked, so that no thread waits with it.
 
+pub mod forget;
 mod parked;
 pub mod touch;
 

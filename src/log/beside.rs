@@ -1,6 +1,5 @@
 //! The files of a segment that are compared with each other: those with one name up to the first dot.
 
-use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -8,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::log::LogError;
-use crate::log::files::{self, FileId};
+use crate::log::files::{self, FileId, SourceFile};
 
 /// The largest index that is read; Kafka's are 10 MiB unless told otherwise.
 pub const MAX_INDEX_BYTES: u64 = 256 * 1024 * 1024;
@@ -69,7 +68,7 @@ impl WholeFile {
 #[derive(Debug, Clone, Default)]
 pub struct Beside {
     /// The log, and its length.
-    pub log: Option<(Arc<File>, u64)>,
+    pub log: Option<(Arc<SourceFile>, u64)>,
     /// The bytes of the offset index.
     pub index: Option<Vec<u8>>,
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use lru::LruCache;
 
+use crate::log::page_cache::Reading;
 use crate::log::unpacked::UnpackedFiles;
 use crate::log::{LogError, sys};
 
@@ -51,6 +52,70 @@ impl<T: ReadAt + ?Sized> ReadAt for Arc<T> {
     }
 }
 
+/// A file of the source: read with respect for what others have in the page cache.
+#[derive(Debug)]
+pub struct SourceFile {
+    file: File,
+    reading: Option<Reading>,
+}
+
+impl SourceFile {
+    /// A file that is ours, of which nobody else is reading.
+    pub const fn own(file: File) -> Self {
+        Self { file, reading: None }
+    }
+
+    /// What the system says of it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        self.file.metadata()
+    }
+
+    /// For what is done with a file but reading it.
+    pub const fn as_file(&self) -> &File {
+        &self.file
+    }
+}
+
+impl ReadAt for SourceFile {
+    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        /// What is less is a look at one place.
+        const LOOK: usize = 64 * 1024;
+        if let Some(reading) = self.reading.as_ref().filter(|_| buffer.len() >= LOOK) {
+            reading.will_read(&self.file, position, buffer.len());
+        }
+        FileExt::read_at(&self.file, buffer, position)
+    }
+
+    fn next_data(&self, position: u64) -> Option<u64> {
+        ReadAt::next_data(&self.file, position)
+    }
+}
+
+/// Reads a file from its beginning to its end.
+#[derive(Debug)]
+pub struct Sequential<'a> {
+    file: &'a SourceFile,
+    at: u64,
+}
+
+impl<'a> Sequential<'a> {
+    /// From the beginning.
+    pub const fn new(file: &'a SourceFile) -> Self {
+        Self { file, at: 0 }
+    }
+}
+
+impl io::Read for Sequential<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
 /// Which file it is, whatever its name: device and inode, and when it was made, since inodes are used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileId {
@@ -82,7 +147,7 @@ pub fn changed(metadata: &Metadata) -> SystemTime {
 ///
 /// # Errors
 /// The system's; `InvalidInput` when it is no regular file.
-pub fn open(path: &Path) -> io::Result<File> {
+pub fn open(path: &Path) -> io::Result<SourceFile> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
     let open = |extra| OpenOptions::new().read(true).custom_flags(flags | extra).open(path);
     let file = open(libc::O_NOATIME)
@@ -90,7 +155,8 @@ pub fn open(path: &Path) -> io::Result<File> {
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
-    Ok(file)
+    let reading = Reading::new(&file, path)?;
+    Ok(SourceFile { file, reading })
 }
 
 /// Whether a file was written to so recently that its last batch may still be on its way.
@@ -138,7 +204,7 @@ pub fn read_full(file: &impl ReadAt, buffer: &mut [u8], position: u64) -> io::Re
 #[derive(Debug)]
 pub struct FilePool {
     /// Open files with their last use.
-    open: Mutex<LruCache<FileId, (Arc<File>, Instant)>>,
+    open: Mutex<LruCache<FileId, (Arc<SourceFile>, Instant)>>,
     /// How many segments were found to be cut or replaced.
     cuts: AtomicU64,
     /// What compressed segments unpack to.
@@ -166,7 +232,7 @@ impl FilePool {
     ///
     /// # Errors
     /// [`LogError::Stale`] when `path` is gone or names another file now.
-    pub fn get(&self, path: &Path, id: FileId) -> Result<Arc<File>, LogError> {
+    pub fn get(&self, path: &Path, id: FileId) -> Result<Arc<SourceFile>, LogError> {
         if let Some(entry) = self.lock().get_mut(&id) {
             entry.1 = Instant::now();
             return Ok(entry.0.clone());
@@ -197,7 +263,7 @@ impl FilePool {
         self.unpacked.expire();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<FileId, (Arc<File>, Instant)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<FileId, (Arc<SourceFile>, Instant)>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,12 +1,11 @@
 //! A file that is hashed while it is read, so that a failing disk is asked for each byte once.
 
-use std::fs::File;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest, Sha256};
 
-use crate::log::files::{ReadAt, read_full};
+use crate::log::files::{ReadAt, SourceFile, read_full};
 
 /// Bytes read at once to hash what nobody has read.
 const PIECE: usize = 256 * 1024;
@@ -16,7 +15,7 @@ pub type Sum = [u8; 32];
 
 /// A file whose bytes are hashed as they are first read; reads may skip and repeat.
 pub struct HashedFile<'a> {
-    file: &'a File,
+    file: &'a SourceFile,
     len: u64,
     progress: &'a dyn Fn(u64),
     state: Mutex<State>,
@@ -30,7 +29,7 @@ struct State {
 
 impl<'a> HashedFile<'a> {
     /// The first `len` bytes of `file`; `progress` is told how many bytes more are hashed.
-    pub fn new(file: &'a File, len: u64, progress: &'a dyn Fn(u64)) -> Self {
+    pub fn new(file: &'a SourceFile, len: u64, progress: &'a dyn Fn(u64)) -> Self {
         Self { file, len, progress, state: Mutex::new(State { sha: Sha256::new(), hashed: 0 }) }
     }
 
@@ -101,6 +100,7 @@ mod tests {
         let bytes: Vec<u8> = (0..1_000_000_u32).map(|n| (n * 7 % 251) as u8).collect();
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&bytes).unwrap();
+        let file = SourceFile::own(file);
         let expected: Sum = Sha256::digest(&bytes).into();
         let reads: [&[(u64, usize)]; 4] =
             [&[], &[(0, 1_000_000)], &[(500_000, 10), (0, 600_000), (300_000, 400_000)], &[(999_999, 100)]];
@@ -125,7 +125,7 @@ mod tests {
     fn a_file_that_is_cut_meanwhile_has_no_sum() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[1; 10]).unwrap();
-        let error = HashedFile::new(&file, 11, &|_| ()).finish().unwrap_err();
+        let error = HashedFile::new(&SourceFile::own(file), 11, &|_| ()).finish().unwrap_err();
         assert_eq!(error.to_string(), "it was cut to 10 bytes while it was read");
     }
 }

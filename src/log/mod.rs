@@ -36,6 +36,7 @@
 //! | [`durable`] | new files of a directory that is ours |
 //! | [`salvage`] | what is sound, written as clean data directories |
 //! | [`files`] | descriptors: a bounded pool, identity, `O_NOATIME` |
+//! | [`page_cache`] | the system's page cache, of which reading fills no more than a share |
 
 mod ahead;
 mod archived;
@@ -53,6 +54,7 @@ pub mod index_check;
 pub mod indexing;
 pub mod keys;
 pub mod manifest;
+pub mod page_cache;
 pub mod partition;
 pub mod problem;
 pub mod producers;

@@ -177,7 +177,8 @@ impl Partition {
         let (begun, cuts) = (Instant::now(), self.pool.cuts());
         let segments = self.list()?;
         let settled = directory.1.elapsed().is_ok_and(|age| age > TIME_GRAIN);
-        let looked_over = Arc::new(Mutex::new(LookedOver { at: begun, took: begun.elapsed(), cuts, is_due: false }));
+        let looked_over =
+            Arc::new(Mutex::new(LookedOver { at: begun, took: begun.elapsed(), cuts, is_due: false }));
         let listed = Listed { segments: segments.clone(), directory, at: begun, settled, looked_over };
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = Some(listed);
         Ok(segments)

@@ -5,11 +5,10 @@
 //! was read: its checksum covers all of it. What no scan has ever returned may go, as when a broker cuts half a batch away after
 //! a crash, or trims the space that it had reserved.
 
-use std::fs::File;
 use std::sync::Mutex;
 use std::time::SystemTime;
 
-use crate::log::files;
+use crate::log::files::{self, SourceFile};
 
 /// So many bytes before the end that was seen tell whether a file has only grown since.
 const LAST_LEN: usize = 64;
@@ -81,7 +80,7 @@ impl Seen {
     /// last batch that was.
     pub(super) fn goes_on(
         &mut self,
-        file: &File,
+        file: &SourceFile,
         len: u64,
         changed: SystemTime,
         farthest: impl FnOnce() -> Option<Reached>,
@@ -110,7 +109,7 @@ impl Seen {
 }
 
 /// The last bytes before `end`, if there are enough.
-fn last_bytes(file: &File, end: u64) -> Option<[u8; LAST_LEN]> {
+fn last_bytes(file: &SourceFile, end: u64) -> Option<[u8; LAST_LEN]> {
     let mut bytes = [0; LAST_LEN];
     let from = end.checked_sub(LAST_LEN as u64)?;
     let read = files::read_full(file, &mut bytes, from).ok()?;

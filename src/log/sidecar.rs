@@ -21,7 +21,7 @@ use memmap2::Mmap;
 use zerocopy::byteorder::big_endian::{I64, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::log::files;
+use crate::log::files::{self, SourceFile};
 
 const MAGIC: [u8; 8] = *b"topicfs\x01";
 /// What is known of smaller segments isn't saved: they are read at once anyway.
@@ -42,7 +42,7 @@ const _: () = assert!(size_of::<Header>() == HEADER_LEN);
 
 impl Header {
     /// The header of an entry for `file` with `payload`.
-    fn of(file: &File, payload: &[u8]) -> io::Result<Self> {
+    fn of(file: &SourceFile, payload: &[u8]) -> io::Result<Self> {
         let (file, payload_crc) = (FileIdentity::of(file)?, crc32c::crc32c(payload).into());
         let mut header = Self { magic: MAGIC, file, payload_crc, header_crc: 0.into() };
         header.header_crc = crc32c::crc32c(&header.as_bytes()[..HEADER_LEN - 4]).into();
@@ -65,7 +65,7 @@ pub(super) struct FileIdentity {
 
 impl FileIdentity {
     /// The identity of `file` as it is now.
-    pub(super) fn of(file: &File) -> io::Result<Self> {
+    pub(super) fn of(file: &SourceFile) -> io::Result<Self> {
         let meta = file.metadata()?;
         let size = meta.size();
         Ok(Self {
@@ -85,7 +85,7 @@ impl FileIdentity {
     }
 }
 
-fn sample(file: &File, position: u64) -> io::Result<u32> {
+fn sample(file: &SourceFile, position: u64) -> io::Result<u32> {
     let mut bytes = [0; 4096];
     let read = files::read_full(file, &mut bytes, position)?;
     Ok(crc32c::crc32c(&bytes[..read]))
@@ -126,7 +126,7 @@ impl Sidecars {
     }
 
     /// What was saved for `file` as `kind`, if it still is that file, unchanged.
-    pub fn load(&self, file: &File, kind: &str) -> Option<Payload> {
+    pub fn load(&self, file: &SourceFile, kind: &str) -> Option<Payload> {
         let path = self.path(file, kind).ok()?;
         let entry = File::open(&path).ok()?;
         // SAFETY: the cache is this user's alone (mode 0700) and its files are replaced whole by a rename, never
@@ -146,7 +146,7 @@ impl Sidecars {
     ///
     /// # Errors
     /// The system's.
-    pub fn save(&self, file: &File, kind: &str, payload: &[u8]) -> io::Result<()> {
+    pub fn save(&self, file: &SourceFile, kind: &str, payload: &[u8]) -> io::Result<()> {
         let _one_at_a_time = self.writing.lock();
         let path = self.path(file, kind)?;
         let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
@@ -193,7 +193,7 @@ impl Sidecars {
         Ok(())
     }
 
-    fn path(&self, file: &File, kind: &str) -> io::Result<PathBuf> {
+    fn path(&self, file: &SourceFile, kind: &str) -> io::Result<PathBuf> {
         let meta = file.metadata()?;
         Ok(self.directory.join(format!("{:x}-{:x}-{kind}", meta.dev(), meta.ino())))
     }
@@ -214,20 +214,20 @@ mod tests {
     #[test]
     fn an_entry_is_found_again_only_for_the_file_that_it_was_made_for() {
         let (_dir, sidecars, source) = fixture();
-        let file = File::open(&source).unwrap();
+        let file = files::open(&source).unwrap();
         sidecars.save(&file, "a", b"payload").unwrap();
         assert_eq!(sidecars.load(&file, "a").unwrap().bytes(), b"payload");
         assert!(sidecars.load(&file, "b").is_none());
         let mut bytes = vec![7; 10_000];
         bytes[9_999] = 8;
         fs::write(&source, bytes).unwrap();
-        assert!(sidecars.load(&File::open(&source).unwrap(), "a").is_none());
+        assert!(sidecars.load(&files::open(&source).unwrap(), "a").is_none());
     }
 
     #[test]
     fn a_flipped_byte_anywhere_in_an_entry_makes_it_none() {
         let (dir, sidecars, source) = fixture();
-        let file = File::open(&source).unwrap();
+        let file = files::open(&source).unwrap();
         sidecars.save(&file, "a", b"payload").unwrap();
         let path = fs::read_dir(dir.path().join("cache")).unwrap().next().unwrap().unwrap().path();
         let sound = fs::read(&path).unwrap();
@@ -247,7 +247,7 @@ mod tests {
     fn the_cache_stays_below_its_limit() {
         let (dir, _, source) = fixture();
         let sidecars = Sidecars::open(&dir.path().join("cache"), 3000).unwrap();
-        let file = File::open(&source).unwrap();
+        let file = files::open(&source).unwrap();
         for kind in ["a", "b", "c", "d", "e"] {
             sidecars.save(&file, kind, &[0; 1000]).unwrap();
         }

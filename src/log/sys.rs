@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 
 /// The position of the first byte at or after `position` that is not in a hole; `None` when only a hole is left.
@@ -26,6 +27,38 @@ pub fn lower_io_priority() {
     const IOPRIO_CLASS_IDLE: libc::c_int = 3 << 13;
     // SAFETY: ioprio_set takes three integers and touches no memory; 0 is the calling thread.
     let _ = unsafe { libc::syscall(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_CLASS_IDLE) };
+}
+
+/// Which pages of a part of a file, from a multiple of [`page_size`] on, are in the page cache. All are, for who neither owns the
+/// file nor may write to it.
+///
+/// # Errors
+/// The system's.
+pub fn resident_pages(file: &File, span: Range<u64>) -> io::Result<Vec<bool>> {
+    let too_large = |_| io::Error::from(io::ErrorKind::InvalidInput);
+    let len = usize::try_from(span.end.saturating_sub(span.start)).map_err(too_large)?;
+    let at = libc::off_t::try_from(span.start).map_err(too_large)?;
+    let page = usize::try_from(page_size()).map_err(too_large)?;
+    let mut pages = vec![0_u8; len.div_ceil(page)];
+    // SAFETY: a new mapping, at an address of the kernel's choice, of a descriptor that is open; nobody reads from it.
+    let address = unsafe {
+        libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), at)
+    };
+    if address == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the mapping is `len` bytes long, and `pages` has one byte for each page of it.
+    let told = unsafe { libc::mincore(address, len, pages.as_mut_ptr().cast()) };
+    let error = io::Error::last_os_error();
+    // SAFETY: the mapping from above, which nobody has a reference into.
+    unsafe { libc::munmap(address, len) };
+    if told == 0 { Ok(pages.iter().map(|page| page & 1 == 1).collect()) } else { Err(error) }
+}
+
+/// Bytes of a page of memory.
+pub fn page_size() -> u64 {
+    // SAFETY: sysconf takes a number and touches no memory of ours.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
 /// The effective user's id.

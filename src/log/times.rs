@@ -13,13 +13,13 @@
 //! 16  8   source bytes looked at    24  stretches of 48 bytes, then spans of 8, then epochs of 12
 //! ```
 
-use std::fs::File;
 use zerocopy::byteorder::big_endian::{I32, I64, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::format::batch::{Batch, Decoder, Header, Limits};
 use crate::format::record::TimestampType;
 use crate::log::LogError;
+use crate::log::files::SourceFile;
 use crate::log::scan::{Context, Start, Step, Tail};
 use crate::log::segment::Segment;
 use crate::units::{LeaderEpoch, Offset, Period, Position, Timestamp};
@@ -148,7 +148,7 @@ pub struct Timed {
 
 impl Times {
     /// Source bytes that [`Self::extend`] would still read of a segment, whose file has `len`.
-    pub fn unread(&self, segment: &Segment, file: &File, len: u64) -> u64 {
+    pub fn unread(&self, segment: &Segment, file: &SourceFile, len: u64) -> u64 {
         if self.has_ended(segment, len) {
             return 0;
         }

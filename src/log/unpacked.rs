@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use lru::LruCache;
 
 use crate::format::names::Packing;
-use crate::log::files::{self, FileId};
+use crate::log::files::{self, FileId, Sequential, SourceFile};
 
 /// The longest that a segment can be: positions in it have 31 bits.
 const MAX_SEGMENT_BYTES: u64 = 1 << 31;
@@ -54,7 +54,7 @@ pub struct UnpackedFiles {
 struct State {
     kept: LruCache<FileId, Kept>,
     /// Given up, and still read by somebody.
-    loose: Vec<(FileId, Weak<File>, u64)>,
+    loose: Vec<(FileId, Weak<SourceFile>, u64)>,
     /// Bytes of files that are being unpacked.
     in_progress: u64,
     /// One turn for each file that is being unpacked.
@@ -65,7 +65,7 @@ struct State {
 /// An unpacked file and its last use.
 #[derive(Debug)]
 struct Kept {
-    file: Arc<File>,
+    file: Arc<SourceFile>,
     bytes: u64,
     used: Instant,
 }
@@ -83,7 +83,7 @@ impl Default for State {
 }
 
 impl State {
-    fn find(&mut self, id: FileId) -> Option<Arc<File>> {
+    fn find(&mut self, id: FileId) -> Option<Arc<SourceFile>> {
         if let Some(kept) = self.kept.get_mut(&id) {
             kept.used = Instant::now();
             return Some(kept.file.clone());
@@ -134,7 +134,7 @@ impl UnpackedFiles {
     ///
     /// # Errors
     /// The system's; `StorageFull` where it doesn't fit; `NotFound` when `path` names another file now.
-    pub fn get(&self, path: &Path, id: FileId, packing: Packing) -> io::Result<Arc<File>> {
+    pub fn get(&self, path: &Path, id: FileId, packing: Packing) -> io::Result<Arc<SourceFile>> {
         let turn = {
             let mut state = self.lock();
             if let Some(file) = state.find(id) {
@@ -152,7 +152,7 @@ impl UnpackedFiles {
         }
         let mut share = Share { files: self, bytes: 0 };
         let (file, problem) = self.unpack(&packed, packing, &mut share)?;
-        let file = Arc::new(file);
+        let file = Arc::new(SourceFile::own(file));
         let mut state = self.lock();
         state.in_progress -= std::mem::take(&mut share.bytes);
         state.turns.remove(&id);
@@ -188,7 +188,7 @@ impl UnpackedFiles {
 
     fn unpack(
         &self,
-        packed: &File,
+        packed: &SourceFile,
         packing: Packing,
         share: &mut Share<'_>,
     ) -> io::Result<(File, Option<String>)> {
@@ -270,8 +270,8 @@ impl Drop for Share<'_> {
 }
 
 /// What a compressed file unpacks to.
-fn reader<'a>(packed: &'a File, packing: Packing) -> io::Result<Box<dyn Read + 'a>> {
-    let buffered = BufReader::with_capacity(PIECE, packed);
+fn reader(packed: &SourceFile, packing: Packing) -> io::Result<Box<dyn Read + '_>> {
+    let buffered = BufReader::with_capacity(PIECE, Sequential::new(packed));
     Ok(match packing {
         Packing::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(buffered)),
         Packing::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(buffered)?),
@@ -317,7 +317,7 @@ mod tests {
         (path, id)
     }
 
-    fn contents(file: &File) -> Vec<u8> {
+    fn contents(file: &SourceFile) -> Vec<u8> {
         let mut bytes = vec![0; usize::try_from(file.metadata().unwrap().len()).unwrap()];
         read_full(file, &mut bytes, 0).unwrap();
         bytes

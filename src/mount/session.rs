@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use fuser::{Config, Filesystem, MountOption, Session, SessionACL};
+use fuser::{Config, Filesystem, MountOption, Notifier, Session, SessionACL};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::CWD;
 use rustix::io::Errno;
@@ -39,6 +39,7 @@ pub struct Mounted {
     unmounter: Unmounter,
     /// The mount as nobody else sees it: writable.
     writable: Option<OwnedFd>,
+    notifier: Notifier,
     loops: JoinHandle<io::Result<()>>,
 }
 
@@ -81,6 +82,7 @@ pub fn mount<F: Filesystem>(
     let mut session = session.spawn().map_err(|cause| refused(&cause))?;
     // fuser unmounts by path when its session is dropped, after the end too: it would take away what has been
     // mounted at the same place since. So it never gets to drop it; unmounting is ours.
+    let notifier = session.notifier();
     let loops = std::mem::replace(&mut session.guard, thread::spawn(|| Ok(())));
     std::mem::forget(session);
 
@@ -99,7 +101,7 @@ pub fn mount<F: Filesystem>(
     match first_answer(&plan.path) {
         Ok(()) => {
             unmounter.watch();
-            Ok(Mounted { unmounter, writable, loops })
+            Ok(Mounted { unmounter, writable, notifier, loops })
         }
         Err(cause) => {
             let _ = unmount::release(&plan.path, How::Detach);
@@ -112,6 +114,11 @@ impl Mounted {
     /// The root of the mount in a view that is writable, where there is one. While it is open, serving doesn't end.
     pub fn take_writable(&mut self) -> Option<OwnedFd> {
         self.writable.take()
+    }
+
+    /// What tells the kernel of changes.
+    pub fn notifier(&self) -> Notifier {
+        self.notifier.clone()
     }
 
     /// What takes it away, for another thread.

@@ -12,6 +12,17 @@ use std::time::Duration;
 
 pub use crate::log::sys::effective_uid;
 
+/// Has large buffers given back to the system when they are freed. glibc would learn to keep them, tens of megabytes for each
+/// thread, and would touch all of what a short look at a file reserves.
+pub fn give_large_buffers_back() {
+    #[cfg(target_env = "gnu")]
+    {
+        const LARGE: libc::c_int = 128 * 1024;
+        // SAFETY: mallopt takes two numbers; it is called before there is a second thread.
+        unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
+    }
+}
+
 /// Which process came back from [`fork`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fork {

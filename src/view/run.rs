@@ -4,10 +4,10 @@
 //! that begins in the middle belongs to a selection that starts there, so that the last lines of a large segment
 //! don't cost a reading of all of it.
 
-use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::log::LogError;
+use crate::log::files::SourceFile;
 use crate::log::scan::{Context, Start};
 use crate::log::segment::Segment;
 use crate::log::sidecar::WORTH_SAVING;
@@ -402,7 +402,7 @@ impl Run {
         &self,
         env: &Env<'_>,
         format: Option<Format>,
-        file: &Arc<File>,
+        file: &Arc<SourceFile>,
         len: u64,
     ) -> Result<u64, LogError> {
         if self.reached().is_some_and(|last| last >= env.bound()) {

@@ -4,10 +4,10 @@
 //! when it is read, from where it begins in the log. What is told of the end of the log is of the moment at which it was looked
 //! at; all before that stays as it is when the log grows.
 
-use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::log::LogError;
+use crate::log::files::SourceFile;
 use crate::log::segment::Segment;
 use crate::units::Position;
 use crate::view::dump::entry::Shown;
@@ -156,7 +156,7 @@ impl MeasuredLog {
     }
 
     /// Measures a step further; the source bytes read.
-    fn measure(&self, file: &Arc<File>, len: u64) -> Result<u64, LogError> {
+    fn measure(&self, file: &Arc<SourceFile>, len: u64) -> Result<u64, LogError> {
         let _turn = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         let (begun, mut output) = {
             let mut measured = self.lock();
@@ -197,7 +197,7 @@ impl MeasuredLog {
     }
 
     /// The lines of a block.
-    fn render(&self, file: &Arc<File>, block: Block) -> Result<Arc<Vec<u8>>, LogError> {
+    fn render(&self, file: &Arc<SourceFile>, block: Block) -> Result<Arc<Vec<u8>>, LogError> {
         let kept = self.rendered.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((_, bytes)) = kept.filter(|(of, _)| *of == block) {
             return Ok(bytes);
@@ -224,7 +224,7 @@ impl MeasuredLog {
         lines
     }
 
-    fn dump(&self, file: &Arc<File>, len: u64, from: Position) -> LogDump<Arc<File>> {
+    fn dump(&self, file: &Arc<SourceFile>, len: u64, from: Position) -> LogDump<Arc<SourceFile>> {
         LogDump::new(file.clone(), len, from, &self.name, self.shown, self.segment.limits())
     }
 
