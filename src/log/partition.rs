@@ -444,7 +444,7 @@ impl Listed {
 }
 
 fn find_in(segment: &Arc<Segment>, target: Offset) -> Result<Option<Found>, LogError> {
-    let mut scanner = segment.scan(segment.start_near(target)?)?;
+    let mut scanner = segment.scan_near(target)?;
     loop {
         match scanner.step().map_err(|error| segment.error(error))? {
             Step::Batch { position, batch } if batch.header.last_offset >= target => {

@@ -243,6 +243,13 @@ impl<F: ReadAt> Scanner<F> {
         self
     }
 
+    /// Goes on at another place; what is in memory stays there.
+    pub fn go_to(&mut self, start: Start) {
+        self.at = start;
+        self.swapped = None;
+        self.ahead = Ahead::default();
+    }
+
     /// Where the next step begins, and what is expected there.
     pub const fn at(&self) -> Start {
         self.at
@@ -583,11 +590,8 @@ impl<F: ReadAt> Scanner<F> {
             let wanted = CHUNK.min(usize::try_from(self.len - position).unwrap_or(CHUNK));
             self.window.need(&self.file, position, wanted)?;
             let bytes = self.window.get(position, wanted);
-            if bytes.iter().any(|byte| *byte != 0) {
-                return Ok(false);
-            }
-            if bytes.is_empty() {
-                return Ok(true);
+            if bytes.is_empty() || bytes.iter().any(|byte| *byte != 0) {
+                return Ok(bytes.is_empty());
             }
             position += bytes.len() as u64;
         }

@@ -327,8 +327,15 @@ impl Segment {
     /// # Errors
     /// Those of [`Self::open`].
     pub fn start_near(&self, target: Offset) -> Result<Start, LogError> {
-        let Some(indexed) = self.index_floor(target) else { return Ok(self.start()) };
-        Ok(self.checked_start(&indexed, |next| next <= target)?.0)
+        Ok(self.scan_near(target)?.at())
+    }
+
+    /// A scanner that begins there.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn scan_near(&self, target: Offset) -> Result<Scanner<Arc<SourceFile>>, LogError> {
+        Ok(self.scan_behind(self.index_floor(target), |next| next <= target)?.0)
     }
 
     /// A place at least `distance` bytes before `offset`, or before the end, from which batches can be read.
@@ -341,41 +348,50 @@ impl Segment {
         } else {
             self.end()?.position
         };
-        let wanted = end.0.saturating_sub(distance);
-        let Some(indexed) = self.index_floor_position(wanted) else { return Ok(self.start()) };
-        Ok(self.checked_start(&indexed, |next| next <= offset)?.0)
+        let indexed = self.index_floor_position(end.0.saturating_sub(distance));
+        Ok(self.scan_behind(indexed, |next| next <= offset)?.0.at())
     }
 
-    /// The place behind the batch of the first entry, if the offset after it passes `fits`, and sound batches are where both
-    /// entries say; else the segment's start. With that batch's largest timestamp.
-    fn checked_start(
+    /// A scanner that begins behind the batch of the first entry, if the offset after it passes `fits`, and sound batches are where
+    /// both entries say; else at the segment's start. With that batch's largest timestamp.
+    fn scan_behind(
         &self,
-        (first, second): &Neighbours,
+        indexed: Option<Neighbours>,
         fits: impl Fn(Offset) -> bool,
-    ) -> Result<(Start, Option<Timestamp>), LogError> {
-        let behind = self.behind(first)?.filter(|(start, _)| fits(start.expected));
-        Ok(match behind {
-            Some((start, timestamp)) if self.behind(second)?.is_some() => (start, Some(timestamp)),
-            _ => (self.start(), None),
-        })
+    ) -> Result<(Scanner<Arc<SourceFile>>, Option<Timestamp>), LogError> {
+        let mut scanner = self.scan(self.start())?;
+        if let Some((first, second)) = indexed {
+            let timestamp = self.step_behind(&mut scanner, &first)?;
+            let behind = scanner.at();
+            let fits = timestamp.is_some() && fits(behind.expected);
+            if fits && self.step_behind(&mut scanner, &second)?.is_some() {
+                scanner.go_to(behind);
+                return Ok((scanner, timestamp));
+            }
+            scanner.go_to(self.start());
+        }
+        Ok((scanner, None))
     }
 
-    /// The place behind the batch of an index entry, with its largest timestamp, if a sound one begins there whose first offset is
+    /// Takes a scanner behind the batch of an index entry; its largest timestamp, if a sound one begins there whose first offset is
     /// above the entry before, and no higher than the entry says.
-    fn behind(&self, indexed: &Indexed) -> Result<Option<(Start, Timestamp)>, LogError> {
-        let mut scanner = self.scan(Start { position: indexed.position, ..self.start() })?;
+    fn step_behind(
+        &self,
+        scanner: &mut Scanner<Arc<SourceFile>>,
+        indexed: &Indexed,
+    ) -> Result<Option<Timestamp>, LogError> {
+        scanner.go_to(Start { position: indexed.position, ..self.start() });
         let is_there = |first: Offset| {
             let relative = first.0.saturating_sub(self.base.0);
             relative > indexed.above && relative <= indexed.offset
         };
-        let timestamp = match scanner.step().map_err(|error| self.error(error))? {
+        Ok(match scanner.step().map_err(|error| self.error(error))? {
             Step::Batch { position, batch } if position == indexed.position => {
                 let first = batch.first_offset(&mut Decoder::default(), &self.limits);
                 first.is_some_and(is_there).then_some(batch.header.max_timestamp)
             }
             _ => None,
-        };
-        Ok(timestamp.map(|timestamp| (scanner.at(), timestamp)))
+        })
     }
 
     /// Where the readable part ends; remembered, and continued when the file has grown.
@@ -425,10 +441,9 @@ impl Segment {
 
     /// Where the end is near, and the largest timestamp of the batch before.
     fn last_indexed(&self) -> Result<(Start, Option<Timestamp>), LogError> {
-        match self.index_floor(Offset(i64::MAX)) {
-            Some(indexed) => self.checked_start(&indexed, |next| next > self.lower),
-            None => Ok((self.start(), None)),
-        }
+        let last = self.index_floor(Offset(i64::MAX));
+        let (scanner, timestamp) = self.scan_behind(last, |next| next > self.lower)?;
+        Ok((scanner.at(), timestamp))
     }
 
     fn lock_seen(&self) -> std::sync::MutexGuard<'_, Seen> {

@@ -6,12 +6,16 @@ use crate::log::files::{ReadAt, read_full};
 
 /// Bytes read at once; fits a core's second-level cache, so that checking and rendering read from there.
 pub(super) const CHUNK: usize = 256 * 1024;
+/// And at first: many only look at one place.
+const FIRST: usize = 64 * 1024;
 
 /// The part of the file that is in memory.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     bytes: Vec<u8>,
     start: u64,
+    /// How much was wanted the last time.
+    wanted: usize,
 }
 
 impl Window {
@@ -28,8 +32,8 @@ impl Window {
         } else {
             0
         };
-        let wanted = len.max(CHUNK);
-        self.bytes.resize(wanted, 0);
+        self.wanted = self.wanted.saturating_mul(2).clamp(FIRST, CHUNK);
+        self.bytes.resize(len.max(self.wanted), 0);
         self.start = position;
         let read = read_full(file, &mut self.bytes[keep..], position + keep as u64)?;
         self.bytes.truncate(keep + read);

@@ -12,12 +12,12 @@ use std::time::Duration;
 
 pub use crate::log::sys::effective_uid;
 
-/// Has large buffers given back to the system when they are freed. glibc would learn to keep them, tens of megabytes for each
-/// thread, and would touch all of what a short look at a file reserves.
+/// Has large buffers given back to the system when they are freed: glibc would learn to keep them, up to 32 MiB each in the arena of
+/// each thread. Not those that are made for each request.
 pub fn give_large_buffers_back() {
     #[cfg(target_env = "gnu")]
     {
-        const LARGE: libc::c_int = 128 * 1024;
+        const LARGE: libc::c_int = 1024 * 1024;
         // SAFETY: mallopt takes two numbers; it is called before there is a second thread.
         unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
     }
