@@ -33,9 +33,10 @@ def main():
     seconds, rounds, memory = (sys.argv[3:6] + ["30", "3", "4G"][len(sys.argv[3:6]):])
     seconds, rounds = int(seconds), int(rounds)
     confine(memory)
+    forget(big)
     mount = os.path.join(directory, "mnt")
     os.makedirs(mount, exist_ok=True)
-    environment = dict(os.environ, EXTRA="log.segment.bytes=268435456\nlog.retention.bytes=2147483648\nauto.create.topics.enable=true")
+    environment = dict(os.environ, EXTRA="log.segment.bytes=268435456\nlog.retention.bytes=4294967296\nauto.create.topics.enable=true")
     subprocess.run([broker, "start", directory], check=True, env=environment)
     pid = open(os.path.join(directory, "broker.pid")).read().strip()
     producing = subprocess.Popen(
@@ -70,6 +71,9 @@ def phase(name, share, seconds, directory, big, mount, pid, late):
     scan.end()
     time.sleep(1)
     consumer.terminate()
+    # What this phase did to the page cache is over when the late consumer has got past it.
+    forget(big)
+    time.sleep(LATE)
     sent, acks = {}, []
     for line in output.splitlines():
         number, at, acked = (int(word) for word in line.split())
@@ -85,11 +89,7 @@ class Scan:
     def __init__(self, big, mount, share):
         self.bytes, self.share, self.mount, self.process, self.ends = 0, share, mount, None, False
         if share:
-            subprocess.run([topicfs, "mount", big, mount, "-o", f"page_cache={share}"], check=True)
-            # As a file that nobody has read: what is in the page cache of earlier phases is no part of this.
-            for path in (os.path.join(big, "large-0", name) for name in os.listdir(os.path.join(big, "large-0"))):
-                with open(path, "rb") as file:
-                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            subprocess.run([topicfs, "mount", big, mount, "-o", f"page_cache={share}", "--log-file", "/dev/null"], check=True)
             self.thread = threading.Thread(target=self.run)
             self.thread.start()
 
@@ -114,8 +114,7 @@ class Late:
 
     def __init__(self):
         self.bytes = 0
-        process = subprocess.Popen(["kcat", "-b", boot, "-C", "-t", "live", "-o", "beginning", "-u", "-q", "-X", "fetch.max.bytes=2000000",
-                                    "-X", "queued.max.messages.kbytes=4096"], stdout=subprocess.PIPE)
+        process = subprocess.Popen(["kcat", "-b", boot, "-C", "-t", "live", "-o", "beginning", "-u", "-q"], stdout=subprocess.PIPE)
         threading.Thread(target=self.run, args=(process,), daemon=True).start()
 
     def run(self, process):
@@ -125,6 +124,14 @@ class Late:
             ahead = self.bytes / RATE - (time.monotonic() - begun)
             if ahead > 0:
                 time.sleep(ahead)
+
+
+def forget(big):
+    """Takes the large partition out of the page cache."""
+    directory = os.path.join(big, "large-0")
+    for name in os.listdir(directory):
+        with open(os.path.join(directory, name), "rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def confine(memory):
