@@ -13,8 +13,8 @@ use super::args::{ManifestArgs, ManifestFormat};
 use super::mount::default_cache_dir;
 use super::progress;
 use crate::config::Caller;
+use crate::log::files::unpacked::UnpackedFiles;
 use crate::log::manifest::{self, Entry, Examination, Item, Links};
-use crate::log::unpacked::UnpackedFiles;
 use crate::view::manifest::Form;
 
 /// Lines that may wait to be printed before a thread waits too.

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use crate::fs::lookup::COMMITTED;
 use crate::fs::mounted::{Fs, PartitionName};
 use crate::fs::node::{Node, ROOT_INO};
-use crate::log::page_cache::PageCache;
+use crate::log::files::page_cache::PageCache;
 use crate::log::source::Tree;
 
 /// Something that the kernel is to forget.

@@ -177,7 +177,7 @@ impl Drop for Measuring {
 
 impl Queue {
     fn work(&self) {
-        crate::log::sys::lower_io_priority();
+        crate::log::files::sys::lower_io_priority();
         while let Some((ino, measurement, direction)) = self.next() {
             let begun = Instant::now();
             // A panic must not leave those who wait without an answer.

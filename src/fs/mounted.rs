@@ -28,7 +28,7 @@ use crate::fs::tails::Tails;
 use crate::fs::topic_options::OfTopic;
 use crate::log::LogError;
 use crate::log::files::FilePool;
-use crate::log::page_cache::PageCache;
+use crate::log::files::page_cache::PageCache;
 use crate::log::partition::{Origin, Partition};
 use crate::log::sidecar::Sidecars;
 use crate::log::signal::Signal;

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use crate::format::batch::Limits;
 use crate::fs::topic_options::{TopicOptions, TopicRule};
+use crate::log::files::page_cache;
+use crate::log::files::unpacked::Room;
 use crate::log::keys::KeySpace;
-use crate::log::page_cache;
 use crate::log::source::SourceOptions;
-use crate::log::unpacked::Room;
 use crate::view::format::Formats;
 
 /// Declares an enum whose variants have a name in options and configuration files.

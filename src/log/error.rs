@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An error of the source's files; damage inside them is not one, see [`crate::log::scan`].
+/// An error of the source's files; damage inside them is not one, see [`crate::log::segment::scan`].
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The operating system refused.

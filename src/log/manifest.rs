@@ -14,12 +14,12 @@ use crate::format::batch::{Batch, BatchError, Decoder, Limits};
 use crate::format::file_kind::FileKind;
 use crate::format::names::{FileState, PackedSegment, Packing};
 use crate::log::LogError;
+use crate::log::files::hashing::{HashedFile, Sum};
+use crate::log::files::unpacked::UnpackedFiles;
 use crate::log::files::{self, FileId, ReadAt};
-use crate::log::hashing::{HashedFile, Sum};
-use crate::log::heads;
-use crate::log::roots;
-use crate::log::scan::{Damage, Scanner, Start, Step, Tail};
-use crate::log::unpacked::UnpackedFiles;
+use crate::log::segment::heads;
+use crate::log::segment::scan::{Damage, Scanner, Start, Step, Tail};
+use crate::log::source::roots;
 use crate::units::{LeaderEpoch, Offset, Position, ProducerId, Timestamp};
 
 /// Distinct producer ids and leader epochs counted in one file.

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::format::batch::{Batch, Header, Limits};
 use crate::format::names::{self, FileType};
 use crate::log::LogError;
-use crate::log::archived::{self, Archived};
-use crate::log::checkpoints::CheckpointFile;
 use crate::log::files::{self, FileId, FilePool, TIME_GRAIN};
-use crate::log::heads;
 use crate::log::problem::Problem;
-use crate::log::scan::{Step, Tail};
+use crate::log::segment::heads;
+use crate::log::segment::scan::{Step, Tail};
 use crate::log::segment::{Segment, SegmentFile, SegmentUid};
-use crate::log::swaps::Swaps;
+use crate::log::source::archived::{self, Archived};
+use crate::log::source::checkpoints::CheckpointFile;
+use crate::log::source::swaps::Swaps;
 use crate::units::{Offset, Position, TopicPartition};
 
 /// Where the bounds of a partition's offsets are kept.

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::format::batch::BatchError;
-use crate::log::scan::{Damage, Fault};
+use crate::log::segment::scan::{Damage, Fault};
 use crate::units::{Offset, Position};
 
 /// How much a kind matters.

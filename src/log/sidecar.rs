@@ -118,7 +118,8 @@ impl Sidecars {
     pub fn open(directory: &Path, limit_bytes: u64) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let meta = fs::symlink_metadata(directory)?;
-        if !meta.is_dir() || meta.uid() != crate::log::sys::effective_uid() || meta.mode() & 0o022 != 0 {
+        if !meta.is_dir() || meta.uid() != crate::log::files::sys::effective_uid() || meta.mode() & 0o022 != 0
+        {
             let message = "the cache directory must be yours and writable by nobody else";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
         }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-pub use crate::log::sys::effective_uid;
+pub use crate::log::files::sys::effective_uid;
 
 /// Has large buffers given back to the system when they are freed: glibc would learn to keep them, up to 32 MiB each in the arena of
 /// each thread. Not those that are made for each request.

@@ -3,7 +3,7 @@
 use crate::format::checkpoint::{self, EpochEntry};
 use crate::format::names;
 use crate::log::LogError;
-use crate::log::epochs::{EpochRecovery, Epochs};
+use crate::log::derived::epochs::{EpochRecovery, Epochs};
 use crate::log::files;
 use crate::log::partition::Origin;
 use crate::units::{LeaderEpoch, Offset};

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::format::batch::Header;
 use crate::log::LogError;
-use crate::log::times::Timed;
+use crate::log::segment::times::Timed;
 use crate::units::Offset;
 use crate::view::env::Env;
 use crate::view::format::Format;

@@ -3,7 +3,7 @@
 use crate::format::batch::{Batch, BatchError, Codec};
 use crate::log::LogError;
 use crate::log::files::ReadAt;
-use crate::log::scan::{Scanner, Start, Step, Tail};
+use crate::log::segment::scan::{Scanner, Start, Step, Tail};
 use crate::log::transactions::events::TxnEvent;
 use crate::units::Position;
 use crate::view::env::Env;

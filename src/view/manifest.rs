@@ -25,7 +25,7 @@ use serde::Serialize;
 
 use crate::format::file_kind::FileKind;
 use crate::format::names::FileState;
-use crate::log::hashing::Sum;
+use crate::log::files::hashing::Sum;
 use crate::log::manifest::{Contents, DamageSummary, Depth, Distinct, Entry};
 use crate::units::Timestamp;
 use crate::view::info::tail_name;

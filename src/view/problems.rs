@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use crate::format::batch::BatchError;
 use crate::log::files::is_young;
 use crate::log::problem::{Kind, Problem};
-use crate::log::scan::{Damage, Fault, Tail};
 use crate::log::segment::Segment;
+use crate::log::segment::scan::{Damage, Fault, Tail};
 use crate::units::{Offset, Position};
 
 /// Problems kept for one partition; more are counted.

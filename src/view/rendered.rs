@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::log::times::Timed;
+use crate::log::segment::times::Timed;
 
 /// Some records of a partition, rendered, and how many of them were given.
 #[derive(Debug, Clone, Default)]

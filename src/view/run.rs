@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::log::LogError;
 use crate::log::files::SourceFile;
-use crate::log::scan::{Context, Start};
 use crate::log::segment::Segment;
+use crate::log::segment::scan::{Context, Start};
 use crate::log::sidecar::WORTH_SAVING;
 use crate::units::{Offset, Position};
 use crate::view::env::Env;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::format::batch::{Codec, Header};
 use crate::format::record::Record;
-use crate::log::producers::last_sequence;
+use crate::log::derived::producers::last_sequence;
 use crate::log::transactions::events::{TxnEvent, TxnEvents};
 
 const VERSION: i64 = 1;

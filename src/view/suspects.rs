@@ -3,15 +3,15 @@
 //! ```json
 //! {"topic":"t","partition":0,"offset":7,...,"headers":[],"suspect":{"file":"00000000000000000000.log","position":512,"cause":"..."}}
 //! ```
-//! Lines as in `.jsonl`, with where the batch lies and what is wrong with it. See [`crate::log::suspects`] for what
+//! Lines as in `.jsonl`, with where the batch lies and what is wrong with it. See [`crate::log::segment::suspects`] for what
 //! is looked at. Kept in memory are places alone: a read decodes them again.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::log::LogError;
+use crate::log::segment::suspects::{self, Suspect};
 use crate::log::segment::{Segment, SegmentUid};
-use crate::log::suspects::{self, Suspect};
 use crate::view::env::Env;
 use crate::view::format::Format;
 use crate::view::jsonl;

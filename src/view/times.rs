@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lru::LruCache;
 
 use crate::log::LogError;
+use crate::log::segment::time_hint;
+use crate::log::segment::times::{Timed, Times};
 use crate::log::segment::{Segment, SegmentUid};
 use crate::log::sidecar::WORTH_SAVING;
-use crate::log::time_hint;
-use crate::log::times::{Timed, Times};
 use crate::units::{Offset, Period, Timestamp};
 use crate::view::env::Env;
 use crate::view::layout::Block;

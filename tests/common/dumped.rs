@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use topicfs::format::batch::Limits;
-use topicfs::log::beside::Beside;
+use topicfs::log::segment::beside::Beside;
 use topicfs::units::Position;
 use topicfs::view::dump::entry::Shown;
 use topicfs::view::dump::index::{IndexFile, Mode};

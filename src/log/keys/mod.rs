@@ -35,10 +35,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::log::LogError;
+use crate::log::files::sys;
 use crate::log::partition::Partition;
 use crate::log::segment::Segment;
 use crate::log::sidecar::Sidecars;
-use crate::log::sys;
 use crate::units::Offset;
 
 pub use batch::batch;

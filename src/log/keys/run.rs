@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::entry::{ENTRY_LEN, Entry, Order, order};
 use super::sorted_file::{BLOCK_ENTRIES, Block, SortedFile};
+use crate::log::files::unpacked::nameless_in;
 use crate::log::segment::{Segment, SegmentUid};
-use crate::log::unpacked::nameless_in;
 use crate::units::Offset;
 
 /// Memory and places for files that all indexes of a mount share.

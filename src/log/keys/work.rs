@@ -14,7 +14,7 @@ use super::sorted_file::SortedFile;
 use crate::format::batch::{Batch, Decoder};
 use crate::log::LogError;
 use crate::log::partition::Partition;
-use crate::log::scan::{Start, Step, Tail};
+use crate::log::segment::scan::{Start, Step, Tail};
 use crate::log::segment::{Segment, SegmentUid};
 use crate::log::sidecar::Sidecars;
 use crate::units::{Offset, Position};

@@ -8,20 +8,20 @@ use std::time::SystemTime;
 use crate::format::batch::{Batch, Decoder, Limits};
 use crate::format::names::METADATA_TOPIC;
 use crate::log::LogError;
-use crate::log::durable;
-use crate::log::epochs::{EpochRecovery, Epochs};
+use crate::log::derived::epochs::{EpochRecovery, Epochs};
+use crate::log::derived::indexing::IndexBuilder;
+use crate::log::derived::producers::{Contents, Producers};
 use crate::log::files::ReadAt;
-use crate::log::indexing::IndexBuilder;
+use crate::log::files::durable;
+use crate::log::files::tolerant::{Stretch, Tolerant};
 use crate::log::partition::Partition;
-use crate::log::producers::{Contents, Producers};
 use crate::log::salvage::files::Small;
 use crate::log::salvage::plan::Job;
 use crate::log::salvage::report::{Kept, Left, Offsets, PartitionReport};
 use crate::log::salvage::segments::{NewSegment, Whole, takes_offset, write_snapshot};
 use crate::log::salvage::{LeaderEpochs, Options, Writing};
-use crate::log::scan::{Damage, Fault, Scanner, Start, Step, Tail};
 use crate::log::segment::Segment;
-use crate::log::tolerant::{Stretch, Tolerant};
+use crate::log::segment::scan::{Damage, Fault, Scanner, Start, Step, Tail};
 use crate::units::{LeaderEpoch, Offset, Position};
 
 /// Pieces that are listed of one partition; more are counted.
@@ -45,7 +45,7 @@ pub fn partition(job: &Job, options: &Options, progress: &dyn Fn(u64)) -> Result
 }
 
 /// A segment that is read.
-struct SourceFile {
+struct ReadSegment {
     name: String,
     base: Offset,
     modified: Option<SystemTime>,
@@ -54,7 +54,7 @@ struct SourceFile {
 
 /// Where in the source a batch is.
 struct Place<'a> {
-    source: &'a SourceFile,
+    source: &'a ReadSegment,
     position: Position,
 }
 
@@ -126,7 +126,7 @@ impl<'a> Copier<'a> {
 
     fn segment(&mut self, segment: &Arc<Segment>, progress: &dyn Fn(u64)) -> Result<(), LogError> {
         let (file, len) = segment.open()?;
-        let source = SourceFile {
+        let source = ReadSegment {
             name: segment.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             base: segment.base,
             modified: modified(segment),
@@ -141,7 +141,7 @@ impl<'a> Copier<'a> {
     /// Copies the batches of one file; pages that the disk refuses are damage.
     fn read(
         &mut self,
-        source: &SourceFile,
+        source: &ReadSegment,
         file: impl ReadAt,
         len: u64,
         start: Start,
@@ -493,7 +493,7 @@ mod tests {
         let bytes: Vec<u8> = (0..200).flat_map(|number| batch(number * 2)).collect();
         let len = bytes.len() as u64;
         let base = Offset(0);
-        let source = SourceFile { name: "x.log".to_owned(), base, modified: None, limits };
+        let source = ReadSegment { name: "x.log".to_owned(), base, modified: None, limits };
         let start = Start::new(Position(0), base, Offset(i64::MAX));
         copier.read(&source, Disk { bytes, bad }, len, start, &|_| ()).unwrap();
         let log = std::fs::read(out.join("00000000000000000000.log")).unwrap();

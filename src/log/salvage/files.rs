@@ -9,13 +9,13 @@ use crate::format::names::{self, FileState, FileType, KraftSnapshot, SegmentFile
 use crate::format::partition_metadata;
 use crate::format::snapshot::{self, ProducerEntry};
 use crate::log::LogError;
-use crate::log::durable::{self, NewFile};
-use crate::log::epochs::Epochs;
+use crate::log::derived::epochs::Epochs;
+use crate::log::derived::producers::Producers;
 use crate::log::files;
+use crate::log::files::durable::{self, NewFile};
 use crate::log::partition::{Origin, Partition};
-use crate::log::producers::Producers;
 use crate::log::salvage::report::Left;
-use crate::log::scan::{Scanner, Start, Step, Tail};
+use crate::log::segment::scan::{Scanner, Start, Step, Tail};
 use crate::units::{Offset, Position};
 
 /// The largest small file that is read: a producer snapshot of more than a million producers.

@@ -29,7 +29,7 @@ pub mod plan;
 pub mod report;
 mod segments;
 
-use crate::log::indexing::DEFAULT_INTERVAL_BYTES;
+use crate::log::derived::indexing::DEFAULT_INTERVAL_BYTES;
 
 /// Whether anything is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

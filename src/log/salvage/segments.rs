@@ -7,9 +7,9 @@ use crate::format::index::{AbortedTxn, OffsetEntry, TimeEntry, relative};
 use crate::format::names::{FileType, SegmentFile};
 use crate::format::snapshot;
 use crate::log::LogError;
-use crate::log::durable::{self, NewFile};
-use crate::log::indexing::{Appended, IndexBuilder};
-use crate::log::producers::Producers;
+use crate::log::derived::indexing::{Appended, IndexBuilder};
+use crate::log::derived::producers::Producers;
+use crate::log::files::durable::{self, NewFile};
 use crate::units::{Offset, Position, Timestamp};
 
 /// The largest segment that Kafka opens, and the largest position in an index.

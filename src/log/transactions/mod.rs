@@ -19,7 +19,7 @@ pub use decided::{Aborted, Decided, OpenTxn};
 
 use crate::log::LogError;
 use crate::log::partition::Partition;
-use crate::log::scan::Start;
+use crate::log::segment::scan::Start;
 use crate::log::segment::{Segment, SegmentUid};
 use crate::log::sidecar::Sidecars;
 use crate::log::transactions::scanned::Scanned;

@@ -7,7 +7,7 @@ use crate::format::batch::{Batch, Decoder, Limits};
 use crate::format::control::ControlType;
 use crate::log::files;
 use crate::log::problem::{Kind, Problem};
-use crate::log::scan::{Scanner, Start, Step};
+use crate::log::segment::scan::{Scanner, Start, Step};
 use crate::units::{Offset, Position};
 
 /// Checks a snapshot of the metadata partition, or `bootstrap.checkpoint`.
@@ -41,7 +41,7 @@ fn scan(path: &Path, limits: Limits, problems: &mut Vec<Problem>) -> std::io::Re
             }
             Step::End(tail) => {
                 let kind = |fault| {
-                    if matches!(fault, crate::log::scan::Fault::Torn { .. }) {
+                    if matches!(fault, crate::log::segment::scan::Fault::Torn { .. }) {
                         Kind::TornTail
                     } else {
                         Kind::of_fault(&fault)

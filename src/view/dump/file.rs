@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::format::batch::Limits;
 use crate::log::LogError;
-use crate::log::beside::WholeFile;
 use crate::log::segment::Segment;
+use crate::log::segment::beside::WholeFile;
 use crate::view::dump::entry::Shown;
 use crate::view::dump::index::{IndexFile, Mode};
 use crate::view::dump::kind::Kind;

@@ -1,7 +1,7 @@
 //! The dump of a `.index`: its entries, and what of them does not fit the log.
 //!
 //! Kafka compares each entry's offset with the last offset of the batch at its position, which only a leader of 4.0 or later
-//! notes; here [`index_check`](crate::log::index_check) judges. Unused slots of a preallocated index are no entries.
+//! notes; here [`index_check`](crate::log::segment::index_check) judges. Unused slots of a preallocated index are no entries.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,9 +9,9 @@ use std::io;
 use crate::format::batch::{Decoder, Limits};
 use crate::format::index::{OFFSET_ENTRY_LEN, OffsetIndex};
 use crate::format::unchecked::{MessageHeader, UncheckedHeader};
-use crate::log::entries::{Entries, Entry, Step};
 use crate::log::files::ReadAt;
-use crate::log::index_check::{Verdict, judge_offset};
+use crate::log::segment::entries::{Entries, Entry, Step};
+use crate::log::segment::index_check::{Verdict, judge_offset};
 use crate::units::{Offset, Position};
 use crate::view::dump::kind::{Base, stem};
 use crate::view::dump::{Dumped, push_dumping, push_integer, push_mark};

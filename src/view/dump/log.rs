@@ -5,9 +5,9 @@
 use std::io;
 
 use crate::format::batch::{Decoder, Limits};
-use crate::log::entries::{Entries, Resume, Step};
 use crate::log::files::ReadAt;
-use crate::log::scan::Tail;
+use crate::log::segment::entries::{Entries, Resume, Step};
+use crate::log::segment::scan::Tail;
 use crate::units::Position;
 use crate::view::dump::entry::{self, Observed, Placed, Shown, Tools};
 use crate::view::dump::push_mark;

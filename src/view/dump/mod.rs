@@ -31,7 +31,7 @@ use std::io;
 
 use crate::format::batch::{Batch, Limits};
 use crate::format::index::OffsetIndex;
-use crate::log::beside::Beside;
+use crate::log::segment::beside::Beside;
 use crate::units::{Offset, Position};
 use entry::{Level, Observed, Placed, Shown, Tools};
 use index::{IndexFile, LogBeside, Mode};

@@ -1,7 +1,7 @@
 //! The dump of a `.timeindex`: its entries, and what of them does not fit the log.
 //!
 //! Kafka looks for the batch with an entry's offset from where the offset index leads. An offset inside that batch, which
-//! leaders of 0.11 to 3.6 note, is no mismatch here; see [`index_check`](crate::log::index_check).
+//! leaders of 0.11 to 3.6 note, is no mismatch here; see [`index_check`](crate::log::segment::index_check).
 
 use std::cmp::Ordering;
 use std::io;
@@ -9,9 +9,9 @@ use std::io;
 use crate::format::batch::{Decoder, Limits};
 use crate::format::index::{StoredOffsetEntry, StoredTimeEntry, TIME_ENTRY_LEN, TimeIndex};
 use crate::format::unchecked::UncheckedHeader;
-use crate::log::entries::{Entries, Step};
 use crate::log::files::ReadAt;
-use crate::log::index_check::{TimeFault, TimedBatch, judge_time};
+use crate::log::segment::entries::{Entries, Step};
+use crate::log::segment::index_check::{TimeFault, TimedBatch, judge_time};
 use crate::units::{Offset, Position, Timestamp};
 use crate::view::dump::index::{IndexFile, LogBeside, Mode};
 use crate::view::dump::kind::stem;

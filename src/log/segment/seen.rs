@@ -35,7 +35,7 @@ pub type Farthest = Mutex<Option<Reached>>;
 /// A file as it was seen last. One that was cut and written anew may be as long as before: then its last bytes differ, or
 /// the beginning of the last batch that was read.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(in crate::log) struct Seen {
     len: u64,
     changed: Option<SystemTime>,
     /// How often it was seen to change.
@@ -47,38 +47,38 @@ pub(super) struct Seen {
 
 impl Seen {
     /// A file of `len` bytes that nobody has looked into.
-    pub(super) const fn new(len: u64) -> Self {
+    pub(in crate::log) const fn new(len: u64) -> Self {
         Self { len, changed: None, version: 0, last: None, was_cut: false }
     }
 
     /// A number that goes up when it is seen to have changed.
-    pub(super) const fn version(&self) -> u64 {
+    pub(in crate::log) const fn version(&self) -> u64 {
         self.version
     }
 
     /// Whether it is another file now.
-    pub(super) const fn was_cut(&self) -> bool {
+    pub(in crate::log) const fn was_cut(&self) -> bool {
         self.was_cut
     }
 
     /// Whether somebody has looked into it.
-    pub(super) const fn is_known(&self) -> bool {
+    pub(in crate::log) const fn is_known(&self) -> bool {
         self.changed.is_some()
     }
 
     /// Whether its length and time are those that were seen.
-    pub(super) fn is_as_it_was(&self, len: u64, changed: SystemTime) -> bool {
+    pub(in crate::log) fn is_as_it_was(&self, len: u64, changed: SystemTime) -> bool {
         !self.was_cut && (self.len, self.changed) == (len, Some(changed))
     }
 
     /// Whether nothing in its length speaks against growth.
-    pub(super) const fn may_have_grown_to(&self, len: u64) -> bool {
+    pub(in crate::log) const fn may_have_grown_to(&self, len: u64) -> bool {
         !self.was_cut && len >= self.len
     }
 
     /// Looks at the file again; whether it is as it was, has only grown, or has lost what was never read. `farthest` is the
     /// last batch that was.
-    pub(super) fn goes_on(
+    pub(in crate::log) fn goes_on(
         &mut self,
         file: &SourceFile,
         len: u64,

@@ -11,14 +11,14 @@ use crate::units::Offset;
 
 /// Files of one directory that an interrupted swap left.
 #[derive(Debug, Default)]
-pub(super) struct Swaps {
+pub(in crate::log) struct Swaps {
     logs: Vec<SegmentFile>,
     lowest_cleaned: Option<Offset>,
 }
 
 impl Swaps {
     /// Notes a file of the directory, if it is one.
-    pub(super) fn note(&mut self, name: names::SegmentFile, file: &SegmentFile) {
+    pub(in crate::log) fn note(&mut self, name: names::SegmentFile, file: &SegmentFile) {
         match (name.state, name.file_type) {
             (FileState::Swap, FileType::Log) => self.logs.push(file.clone()),
             (FileState::Cleaned, _) => {
@@ -31,7 +31,7 @@ impl Swaps {
 
     /// Puts the new segments in the place of those among `files` that they replace. `end_of` tells the offset after a
     /// segment's last, and `None` when it does not end as it was written: then the old ones have more.
-    pub(super) fn resolve(
+    pub(in crate::log) fn resolve(
         mut self,
         files: &mut Vec<SegmentFile>,
         end_of: impl Fn(&SegmentFile) -> Option<Offset>,

@@ -6,11 +6,11 @@ use std::path::Path;
 use crate::format::batch::{Batch, Decoder, Limits, PREFIX_LEN, Prefix};
 use crate::format::names::Packing;
 use crate::log::files::{self, ReadAt};
-use crate::log::scan::{Scanner, Start, Step};
+use crate::log::segment::scan::{Scanner, Start, Step};
 use crate::units::{Offset, Position};
 
 /// Bytes that tell what a file is.
-pub(super) const HEAD_LEN: usize = 64;
+pub(in crate::log) const HEAD_LEN: usize = 64;
 
 /// The first bytes of a file.
 ///

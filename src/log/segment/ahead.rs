@@ -7,20 +7,20 @@ use crate::units::Offset;
 
 /// A sound batch ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct BatchSpan {
+pub(in crate::log) struct BatchSpan {
     /// Where it begins.
-    pub(super) position: u64,
+    pub(in crate::log) position: u64,
     /// Its length.
-    pub(super) len: u64,
+    pub(in crate::log) len: u64,
     /// Its first offset.
-    pub(super) first: Offset,
+    pub(in crate::log) first: Offset,
     /// Its last.
-    pub(super) last: Offset,
+    pub(in crate::log) last: Offset,
 }
 
 /// The batches ahead that belong where they are.
 #[derive(Debug, Default)]
-pub(super) struct Ahead {
+pub(in crate::log) struct Ahead {
     start: u64,
     end: u64,
     positions: Vec<u64>,
@@ -28,24 +28,24 @@ pub(super) struct Ahead {
 
 impl Ahead {
     /// How far to look: many times a page, and what a disk writes at once.
-    pub(super) const BYTES: u64 = 1024 * 1024;
+    pub(in crate::log) const BYTES: u64 = 1024 * 1024;
     /// How many batches to look at; deciding costs their square.
-    pub(super) const BATCHES: usize = 1024;
+    pub(in crate::log) const BATCHES: usize = 1024;
 
     /// Decides about the batches that were seen from `start` to `seen`. Unless that is the end of the file, the second
     /// half is decided again when it is reached, since what comes behind it counts too.
-    pub(super) fn new(start: u64, seen: u64, is_all: bool, batches: &[BatchSpan]) -> Self {
+    pub(in crate::log) fn new(start: u64, seen: u64, is_all: bool, batches: &[BatchSpan]) -> Self {
         let end = if is_all { seen } else { start + (seen - start) / 2 };
         Self { start, end, positions: heaviest_ascending(batches) }
     }
 
     /// Whether it says anything about a batch at `position`.
-    pub(super) fn covers(&self, position: u64) -> bool {
+    pub(in crate::log) fn covers(&self, position: u64) -> bool {
         position == self.start && self.end > 0 || (self.start..self.end).contains(&position)
     }
 
     /// Whether the batch at `position` belongs there.
-    pub(super) fn holds(&self, position: u64) -> bool {
+    pub(in crate::log) fn holds(&self, position: u64) -> bool {
         self.positions.binary_search(&position).is_ok()
     }
 }

@@ -1,4 +1,18 @@
 //! What the user named as SOURCE, as a tree of topics and partitions.
+//!
+//! | module | what |
+//! |---|---|
+//! | `roots` | what each part of SOURCE is: a data directory, a partition, a segment |
+//! | [`checkpoints`] | offsets of partitions that a broker has written down |
+//! | [`tiered`] | the directories of a tiered store (KIP-405) |
+//! | `archived` | segments under names that no broker gives its own |
+//! | `swaps` | what an interrupted compaction left, resolved as Kafka's loader does |
+
+pub(in crate::log) mod archived;
+pub mod checkpoints;
+pub(in crate::log) mod roots;
+pub(in crate::log) mod swaps;
+pub mod tiered;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
@@ -12,12 +26,14 @@ use crate::format::batch::Limits;
 use crate::format::names::{self, Kind, PartitionDir};
 use crate::format::properties::Properties;
 use crate::log::LogError;
+use crate::log::files::unpacked::Room;
 use crate::log::files::{self, FileId, FilePool, TIME_GRAIN};
 use crate::log::partition::{Bounds, Origin, Partition};
 use crate::log::problem::{Kind as ProblemKind, Problem};
-use crate::log::roots::{MAX_PROPERTIES_BYTES, Root, expand, label_of, not_a_source, split_spec, state_of};
-use crate::log::tiered::{self, TieredPartition};
-use crate::log::unpacked::Room;
+use crate::log::source::roots::{
+    MAX_PROPERTIES_BYTES, Root, expand, label_of, not_a_source, split_spec, state_of,
+};
+use crate::log::source::tiered::TieredPartition;
 use crate::units::{PartitionId, TopicPartition};
 
 /// Descriptors kept open at most.

@@ -20,8 +20,8 @@ use crate::format::batch::{Batch, Decoder, Header, Limits};
 use crate::format::record::TimestampType;
 use crate::log::LogError;
 use crate::log::files::SourceFile;
-use crate::log::scan::{Context, Start, Step, Tail};
 use crate::log::segment::Segment;
+use crate::log::segment::scan::{Context, Start, Step, Tail};
 use crate::units::{LeaderEpoch, Offset, Period, Position, Timestamp};
 
 /// Source bytes of a stretch, at least; one batch may be more.
@@ -32,7 +32,7 @@ const STEP_BYTES: u64 = 4 * STRETCH_BYTES;
 const SPAN_MS: i64 = 15 * 60 * 1000;
 /// A batch counts as spread over all the time from its first to its largest timestamp, unless that is longer: then a clock was wrong
 /// somewhere, and the records are looked at.
-pub(super) const LONGEST_BATCH_MS: i64 = 31 * 24 * 3600 * 1000;
+pub(in crate::log) const LONGEST_BATCH_MS: i64 = 31 * 24 * 3600 * 1000;
 /// The most spans that are kept; beyond that they are days.
 const MAX_SPANS: usize = 16 * 1024;
 const SPANS_A_DAY: u32 = 96;

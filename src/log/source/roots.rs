@@ -16,29 +16,29 @@ use std::time::SystemTime;
 use crate::format::names::{self, Kind, PartitionDir, RemoteIndexFile, SegmentFile};
 use crate::format::properties::Properties;
 use crate::log::LogError;
-use crate::log::archived::ArchivedName;
-use crate::log::checkpoints::CheckpointFile;
+use crate::log::files::unpacked;
 use crate::log::files::{self, FileId, FilePool};
-use crate::log::heads::{self, head_of, looks_like_text};
 use crate::log::partition::{Bounds, Origin, Partition};
 use crate::log::segment::base_of_name;
+use crate::log::segment::heads::{self, head_of, looks_like_text};
 use crate::log::source::SourceOptions;
-use crate::log::tiered;
-use crate::log::unpacked;
+use crate::log::source::archived::ArchivedName;
+use crate::log::source::checkpoints::CheckpointFile;
+use crate::log::source::tiered;
 use crate::units::TopicPartition;
 
 /// The largest properties file that is read.
-pub(super) const MAX_PROPERTIES_BYTES: u64 = 1024 * 1024;
+pub(in crate::log) const MAX_PROPERTIES_BYTES: u64 = 1024 * 1024;
 
 /// One thing that SOURCE named.
 #[derive(Debug)]
-pub(super) enum Root {
+pub(in crate::log) enum Root {
     DataDirectory { path: PathBuf, bounds: Bounds },
     Single(Arc<Partition>),
 }
 
 impl Root {
-    pub(super) fn open(
+    pub(in crate::log) fn open(
         path: PathBuf,
         several: bool,
         pool: &Arc<FilePool>,
@@ -75,7 +75,7 @@ impl Root {
         Ok(Self::DataDirectory { path, bounds })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(in crate::log) fn path(&self) -> &Path {
         match self {
             Self::DataDirectory { path, .. } => path,
             Self::Single(partition) => partition.origin.path(),
@@ -84,7 +84,7 @@ impl Root {
 }
 
 /// What of a directory changes when something in it comes or goes, and when its rights change.
-pub(super) fn state_of(path: &Path) -> Option<(FileId, SystemTime)> {
+pub(in crate::log) fn state_of(path: &Path) -> Option<(FileId, SystemTime)> {
     let meta = std::fs::metadata(path).ok()?;
     let time = if meta.is_dir() { files::changed(&meta) } else { SystemTime::UNIX_EPOCH };
     Some((FileId::of(&meta), time))
@@ -243,7 +243,7 @@ fn is_broker_file(name: &str) -> bool {
 }
 
 /// The parts of SOURCE between its commas; a path that exists as written is one part.
-pub(super) fn split_spec(spec: &str) -> Vec<String> {
+pub(in crate::log) fn split_spec(spec: &str) -> Vec<String> {
     if Path::new(spec).exists() {
         return vec![spec.to_owned()];
     }
@@ -251,7 +251,7 @@ pub(super) fn split_spec(spec: &str) -> Vec<String> {
 }
 
 /// Adds what `part` stands for: itself, or the `log.dirs` of a properties file.
-pub(super) fn expand(part: &str, paths: &mut Vec<PathBuf>) -> Result<(), LogError> {
+pub(in crate::log) fn expand(part: &str, paths: &mut Vec<PathBuf>) -> Result<(), LogError> {
     let path = Path::new(part);
     if !(path.extension().is_some_and(|extension| extension == "properties") && path.is_file()) {
         paths.push(path.to_owned());
@@ -273,11 +273,11 @@ fn safe_topic(name: &str) -> String {
     if safe.is_empty() || safe == "." || safe == ".." { "segment".to_owned() } else { safe }
 }
 
-pub(super) fn not_a_source(path: &Path, reason: &str) -> LogError {
+pub(in crate::log) fn not_a_source(path: &Path, reason: &str) -> LogError {
     LogError::NotASource { path: path.to_owned(), reason: reason.to_owned() }
 }
 
-pub(super) fn not_openable(path: &Path, source: &std::io::Error) -> LogError {
+pub(in crate::log) fn not_openable(path: &Path, source: &std::io::Error) -> LogError {
     let reason = match source.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
         std::io::ErrorKind::PermissionDenied => {
@@ -289,7 +289,7 @@ pub(super) fn not_openable(path: &Path, source: &std::io::Error) -> LogError {
     LogError::NotASource { path: path.to_owned(), reason }
 }
 
-pub(super) fn label_of(dir: &PartitionDir) -> String {
+pub(in crate::log) fn label_of(dir: &PartitionDir) -> String {
     let number = dir.partition.partition;
     match &dir.kind {
         Kind::Current => number.to_string(),

@@ -7,7 +7,7 @@ use crate::format::index::{StoredTimeEntry, TIME_ENTRY_LEN};
 use crate::format::names::FileType;
 use crate::log::files::{self, ReadAt};
 use crate::log::segment::Segment;
-use crate::log::times::LONGEST_BATCH_MS;
+use crate::log::segment::times::LONGEST_BATCH_MS;
 use crate::units::Timestamp;
 use zerocopy::FromBytes;
 

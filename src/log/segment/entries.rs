@@ -2,15 +2,15 @@
 //! say; and where reading goes on behind the place at which Kafka stops.
 //!
 //! Kafka's rules: it ends without a word where 17 bytes or fewer are left, or where an entry says that it is longer than
-//! the file; an entry that says that it has fewer than 14 bytes is an error. Reading goes on where [`scan`](crate::log::scan)
+//! the file; an entry that says that it has fewer than 14 bytes is an error. Reading goes on where [`scan`](crate::log::segment::scan)
 //! finds the next sound batch.
 
 use std::io;
 
 use crate::format::batch::{HEADER_V2_LEN, Limits, MIN_SIZE, PREFIX_LEN, Prefix, SIZE_OVERHEAD};
 use crate::log::files::ReadAt;
-use crate::log::scan::{Scanner, Start, Step as ScanStep, Tail};
-use crate::log::window::{CHUNK, Window};
+use crate::log::files::window::{CHUNK, Window};
+use crate::log::segment::scan::{Scanner, Start, Step as ScanStep, Tail};
 use crate::units::{Offset, Position};
 
 /// One step through a file.

@@ -6,6 +6,8 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use rustix::fs::{Advice, fadvise};
+
 use crate::log::LogError;
 
 /// Bytes that are written at once.
@@ -54,6 +56,8 @@ impl NewFile {
             file.set_modified(modified).map_err(|error| failed(&temporary, "set the time of", error))?;
         }
         file.sync_all().map_err(|error| failed(&temporary, "sync", error))?;
+        // Nobody is about to read it: what others have in the page cache stays there.
+        let _ = fadvise(&file, 0, None, Advice::DontNeed);
         std::fs::rename(&temporary, &path).map_err(|error| failed(&path, "rename", error))
     }
 }

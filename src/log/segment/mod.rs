@@ -1,4 +1,27 @@
 //! One segment: a `.log`, and its `.index` as a hint.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`scan`] | batch after batch, and where reading resumes behind damage |
+//! | `ahead` | which of the batches behind damage belong where they are |
+//! | [`seen`] | whether a file is what it was, grown perhaps |
+//! | [`entries`] | entry after entry as Kafka iterates a file, damaged or not |
+//! | [`heads`] | what the first bytes of a file tell of it |
+//! | [`times`], [`time_hint`] | when the records of a segment were written, by the headers of its batches; cheaply, for listings |
+//! | [`suspects`] | batches that can be decoded, but are not to be trusted |
+//! | [`beside`] | the files of a segment that are compared with each other |
+//! | [`index_check`] | whether index entries lead look-ups to the right place |
+
+pub(in crate::log) mod ahead;
+pub mod beside;
+pub mod entries;
+pub mod heads;
+pub mod index_check;
+pub mod scan;
+pub mod seen;
+pub mod suspects;
+pub mod time_hint;
+pub mod times;
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
@@ -13,8 +36,8 @@ use crate::format::index::{OFFSET_ENTRY_LEN, StoredOffsetEntry};
 use crate::format::names::{self, FileState, FileType, Packing};
 use crate::log::LogError;
 use crate::log::files::{self, FileId, FilePool, ReadAt, SourceFile};
-use crate::log::scan::{Scanner, Start, Step, Tail};
-use crate::log::seen::{Farthest, Reached, Seen};
+use crate::log::segment::scan::{Scanner, Start, Step, Tail};
+use crate::log::segment::seen::{Farthest, Reached, Seen};
 use crate::units::{Offset, Position, Timestamp};
 
 /// A number that no two segments of this process share, also when a file is replaced under the same name.
@@ -197,13 +220,13 @@ impl Segment {
     }
 
     /// Whether it was found to be cut or replaced.
-    pub(super) fn was_cut(&self) -> bool {
+    pub(in crate::log) fn was_cut(&self) -> bool {
         self.lock_seen().was_cut()
     }
 
     /// Looks whether its name is still that of its file, and the file what it was when it was opened last, without opening it
     /// unless something has changed.
-    pub(super) fn is_in_place(&self) -> bool {
+    pub(in crate::log) fn is_in_place(&self) -> bool {
         if self.packed.is_some() || !self.lock_seen().is_known() {
             return true;
         }
@@ -488,7 +511,7 @@ impl Segment {
     }
 
     /// The path of its file of another type.
-    pub(super) fn beside(&self, file_type: FileType) -> PathBuf {
+    pub(in crate::log) fn beside(&self, file_type: FileType) -> PathBuf {
         let name = self.path.file_name().and_then(|name| name.to_str());
         match name.and_then(|name| names::SegmentFile::beside_log(name, file_type)) {
             Some(other) => self.path.with_file_name(other.to_string()),

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::{Advice, fadvise};
 
-use crate::log::files::{self, FileId};
-use crate::log::sys;
+use crate::log::files::sys;
+use crate::log::files::{FileId, open_without_trace};
 
 /// The share where nobody chooses one.
 pub const DEFAULT_LIMIT: u64 = 512 * 1024 * 1024;
@@ -144,17 +144,17 @@ impl Brought {
 impl Named {
     /// The descriptor that read it may be closed: descriptors are few, and must not hold what a broker has deleted.
     fn give_back(&self, span: Range<u64>) {
-        let Ok(file) = files::open(&self.path) else { return };
+        let Ok(file) = open_without_trace(&self.path) else { return };
         if file.metadata().is_ok_and(|metadata| FileId::of(&metadata) == self.id) {
             let len = std::num::NonZeroU64::new(span.end - span.start);
-            let _ = fadvise(file.as_file(), span.start, len, Advice::DontNeed);
+            let _ = fadvise(&file, span.start, len, Advice::DontNeed);
         }
     }
 }
 
 /// How one file is read: what is about to be read is asked about first, and read ahead.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(in crate::log) struct Reading {
     named: Arc<Named>,
     place: Mutex<Place>,
 }
@@ -169,7 +169,7 @@ struct Place {
 
 impl Reading {
     /// Of a file whose pages can be asked about; `None` for those of other people.
-    pub(super) fn new(file: &std::fs::File, path: &Path) -> io::Result<Option<Self>> {
+    pub(in crate::log) fn new(file: &std::fs::File, path: &Path) -> io::Result<Option<Self>> {
         let metadata = file.metadata()?;
         let can_tell = sys::effective_uid() == 0
             || sys::effective_uid() == std::os::unix::fs::MetadataExt::uid(&metadata);
@@ -182,7 +182,7 @@ impl Reading {
     }
 
     /// Bytes of `file` are about to be read.
-    pub(super) fn will_read(&self, file: &std::fs::File, position: u64, len: usize) {
+    pub(in crate::log) fn will_read(&self, file: &std::fs::File, position: u64, len: usize) {
         let end = position.saturating_add(len as u64);
         let Some(wanted) = self.lock().go_on(position..end) else { return };
         let Ok(metadata) = file.metadata() else { return };

@@ -12,26 +12,26 @@ const MAX_STRETCHES: usize = 1000;
 
 /// Reads `file`, and goes on behind errors of the disk.
 #[derive(Debug)]
-pub(super) struct Tolerant<F> {
+pub(in crate::log) struct Tolerant<F> {
     file: F,
     unreadable: Mutex<Vec<Stretch>>,
 }
 
 /// Bytes that can't be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stretch {
-    pub(super) from: u64,
-    pub(super) to: u64,
-    pub(super) error: String,
+pub(in crate::log) struct Stretch {
+    pub(in crate::log) from: u64,
+    pub(in crate::log) to: u64,
+    pub(in crate::log) error: String,
 }
 
 impl<F> Tolerant<F> {
-    pub(super) const fn new(file: F) -> Self {
+    pub(in crate::log) const fn new(file: F) -> Self {
         Self { file, unreadable: Mutex::new(Vec::new()) }
     }
 
     /// What could not be read, in order.
-    pub(super) fn unreadable(&self) -> Vec<Stretch> {
+    pub(in crate::log) fn unreadable(&self) -> Vec<Stretch> {
         let mut stretches = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).clone();
         stretches.sort_by_key(|stretch| stretch.from);
         stretches.dedup_by(|next, before| {

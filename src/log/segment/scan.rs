@@ -15,10 +15,10 @@ use std::io;
 use std::sync::{Arc, PoisonError};
 
 use crate::format::batch::{Batch, BatchError, Decoder, Header, Limits, PREFIX_LEN, Prefix};
-use crate::log::ahead::{Ahead, BatchSpan};
 use crate::log::files::ReadAt;
-use crate::log::seen::{Farthest, Reached};
-use crate::log::window::{CHUNK, Window};
+use crate::log::files::window::{CHUNK, Window};
+use crate::log::segment::ahead::{Ahead, BatchSpan};
+use crate::log::segment::seen::{Farthest, Reached};
 use crate::units::{Offset, Position};
 
 /// How many times the segment's size a search may spend on checksums of candidates before it gives up, and how many bytes in

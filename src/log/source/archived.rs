@@ -13,29 +13,29 @@ use crate::format::batch::Limits;
 use crate::format::names::{FileType, PackedSegment, Packing, TieredFile, TieredType};
 use crate::log::LogError;
 use crate::log::files::{FileId, FilePool};
-use crate::log::heads;
 use crate::log::partition::Origin;
 use crate::log::problem::{Kind, Problem};
+use crate::log::segment::heads;
 use crate::log::segment::{SegmentFile, base_of_name};
 use crate::units::{Offset, Position};
 
 /// Such files of one directory, by base offset.
 #[derive(Debug, Default)]
-pub(super) struct Archived {
+pub(in crate::log) struct Archived {
     packed: BTreeMap<Offset, Vec<SegmentFile>>,
     tiered: BTreeMap<Offset, Vec<SegmentFile>>,
 }
 
 /// What the name of an archived segment tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ArchivedName {
+pub(in crate::log) enum ArchivedName {
     Packed(Offset, Packing),
     Tiered(Offset),
 }
 
 impl ArchivedName {
     /// Reads a file's name; `None` when it isn't that of an archived segment.
-    pub(super) fn parse(name: &str) -> Option<Self> {
+    pub(in crate::log) fn parse(name: &str) -> Option<Self> {
         if let Some(PackedSegment { base, packing }) = PackedSegment::parse(name) {
             return Some(Self::Packed(base, packing));
         }
@@ -44,14 +44,14 @@ impl ArchivedName {
     }
 
     /// The base offset in it.
-    pub(super) const fn base(self) -> Offset {
+    pub(in crate::log) const fn base(self) -> Offset {
         match self {
             Self::Packed(base, _) | Self::Tiered(base) => base,
         }
     }
 
     /// How it was compressed.
-    pub(super) const fn packing(self) -> Option<Packing> {
+    pub(in crate::log) const fn packing(self) -> Option<Packing> {
         match self {
             Self::Packed(_, packing) => Some(packing),
             Self::Tiered(_) => None,
@@ -61,7 +61,7 @@ impl ArchivedName {
 
 impl Archived {
     /// Notes a file of the directory, if it is one.
-    pub(super) fn note(&mut self, path: &Path) {
+    pub(in crate::log) fn note(&mut self, path: &Path) {
         let name = path.file_name().and_then(|name| name.to_str());
         let Some(name) = name.and_then(ArchivedName::parse) else { return };
         let Some(metadata) = std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_file) else {
@@ -76,7 +76,7 @@ impl Archived {
     }
 
     /// Adds to the segments `files` those that aren't there under a plain name.
-    pub(super) fn resolve(self, files: &mut Vec<SegmentFile>) {
+    pub(in crate::log) fn resolve(self, files: &mut Vec<SegmentFile>) {
         let has_plain = !files.is_empty();
         let mut missing: Vec<SegmentFile> = Vec::new();
         for (base, copies) in self.packed {
@@ -103,7 +103,11 @@ fn best(mut copies: Vec<SegmentFile>) -> Option<(SegmentFile, Vec<SegmentFile>)>
 }
 
 /// One file as a segment, whatever its name: a name that isn't Kafka's tells no base offset, then its first batch does.
-pub(super) fn single_file(path: &Path, pool: &FilePool, limits: Limits) -> Result<SegmentFile, LogError> {
+pub(in crate::log) fn single_file(
+    path: &Path,
+    pool: &FilePool,
+    limits: Limits,
+) -> Result<SegmentFile, LogError> {
     let io = |action| move |error| LogError::io(path, action, error);
     let metadata = std::fs::metadata(path).map_err(io("stat"))?;
     let (id, len) = (FileId::of(&metadata), metadata.len());
@@ -132,7 +136,7 @@ pub(super) fn single_file(path: &Path, pool: &FilePool, limits: Limits) -> Resul
 }
 
 /// Which archived segments of a partition are not shown, or not whole, and why.
-pub(super) fn notes(origin: &Origin, pool: &FilePool) -> Vec<Problem> {
+pub(in crate::log) fn notes(origin: &Origin, pool: &FilePool) -> Vec<Problem> {
     let damaged = |path: &Path, id| Some(Problem::of_file(path, Kind::Packed, pool.unpacked.problem(id)?));
     let directory = match origin {
         Origin::Directory(directory) => directory,

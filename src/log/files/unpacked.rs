@@ -287,7 +287,7 @@ pub fn head(path: &Path, packing: Packing, len: u64) -> io::Result<Vec<u8>> {
 }
 
 /// A new file without a name, in a directory that is made for the user alone if it is missing.
-pub(super) fn nameless_in(directory: &Path) -> io::Result<File> {
+pub(in crate::log) fn nameless_in(directory: &Path) -> io::Result<File> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let mut options = OpenOptions::new();

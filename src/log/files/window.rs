@@ -5,13 +5,13 @@ use std::io;
 use crate::log::files::{ReadAt, read_full};
 
 /// Bytes read at once; fits a core's second-level cache, so that checking and rendering read from there.
-pub(super) const CHUNK: usize = 256 * 1024;
+pub(in crate::log) const CHUNK: usize = 256 * 1024;
 /// And at first: many only look at one place.
 const FIRST: usize = 64 * 1024;
 
 /// The part of the file that is in memory.
 #[derive(Debug, Default)]
-pub(super) struct Window {
+pub(in crate::log) struct Window {
     bytes: Vec<u8>,
     start: u64,
     /// How much was wanted the last time.
@@ -20,7 +20,7 @@ pub(super) struct Window {
 
 impl Window {
     /// Makes `len` bytes at `position` available, fewer where the file ends.
-    pub(super) fn need(&mut self, file: &impl ReadAt, position: u64, len: usize) -> io::Result<()> {
+    pub(in crate::log) fn need(&mut self, file: &impl ReadAt, position: u64, len: usize) -> io::Result<()> {
         let have = self.start + self.bytes.len() as u64;
         if position >= self.start && position + len as u64 <= have {
             return Ok(());
@@ -41,7 +41,7 @@ impl Window {
     }
 
     /// The bytes at `position`, as many of `len` as were made available.
-    pub(super) fn get(&self, position: u64, len: usize) -> &[u8] {
+    pub(in crate::log) fn get(&self, position: u64, len: usize) -> &[u8] {
         let from = usize::try_from(position.saturating_sub(self.start)).unwrap_or(usize::MAX);
         let from = from.min(self.bytes.len());
         let to = from.saturating_add(len).min(self.bytes.len());
