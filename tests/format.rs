@@ -2,16 +2,24 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
+mod common;
+
+use std::path::Path;
+
+use common::fixtures;
 use kafka_protocol::protocol::StrBytes;
 use kafka_protocol::records::{
-    Compression, Record as TheirRecord, RecordBatchEncoder, RecordEncodeOptions, TimestampType as TheirType,
+    Compression, Record as TheirRecord, RecordBatchDecoder, RecordBatchEncoder, RecordEncodeOptions,
+    TimestampType as TheirType,
 };
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
 use topicfs::format::batch::{Batch, BatchError, Codec, Decoder, HEADER_V2_LEN, Header, Limits, Prefix};
-use topicfs::format::record::TimestampType;
+use topicfs::format::batch_builder::{BatchBuilder, NewRecord};
+use topicfs::format::compression::encoder;
+use topicfs::format::record::{Header as RecordHeader, TimestampType};
 use topicfs::format::{checkpoint, control, index, names, partition_metadata, properties, snapshot};
 use topicfs::units::{LeaderEpoch, Offset, ProducerId, Timestamp};
 
@@ -120,6 +128,27 @@ fn decode(batch: &Batch<'_>, decoder: &mut Decoder) -> Result<Vec<Plain>, BatchE
         .collect()
 }
 
+/// Adds a record to a batch that has room for all.
+fn push(builder: &mut BatchBuilder, record: &Plain) {
+    let header = |(name, value): &'_ (String, Option<Vec<u8>>)| -> (Vec<u8>, Option<Vec<u8>>) {
+        (name.clone().into(), value.clone())
+    };
+    let headers: Vec<_> = record.headers.iter().map(header).collect();
+    let headers: Vec<_> =
+        headers.iter().map(|(name, value)| RecordHeader { name, value: value.as_deref() }).collect();
+    let new = NewRecord {
+        timestamp: Timestamp(record.timestamp),
+        key: record.key.as_deref(),
+        value: record.value.as_deref(),
+        headers: &headers,
+    };
+    assert!(builder.push(&new, usize::MAX));
+}
+
+fn builder(codec: Codec) -> BatchBuilder {
+    BatchBuilder::new(encoder::Compression { codec, level: None })
+}
+
 /// Makes the checksum of a batch of magic 2 right again.
 fn repair_checksum(bytes: &mut [u8]) {
     let crc = crc32c::crc32c(&bytes[21..]);
@@ -181,6 +210,47 @@ proptest! {
         let batch = Batch::parse(&bytes).unwrap();
         prop_assert!(batch.header.has_delete_horizon);
         prop_assert_eq!(decode(&batch, &mut Decoder::default()).unwrap(), records);
+    }
+
+    /// What we build, an independent decoder reads, and so do we.
+    #[test]
+    fn built_batches((records, which, time) in (records(), 0..CODECS.len(), option::of(0..1_i64 << 42)), epoch in -1..9_i32) {
+        let base = records[0].offset;
+        let mut expected: Vec<Plain> =
+            (base..).zip(records).map(|(offset, record)| Plain { offset, ..record }).collect();
+        let (_, codec) = CODECS[which];
+        let mut building = builder(codec);
+        if let Some(time) = time {
+            building.set_append_time(Timestamp(time));
+        }
+        let mut bytes = Vec::new();
+        // The builder is used again.
+        for _ in 0..2 {
+            expected.iter().for_each(|record| push(&mut building, record));
+            prop_assert_eq!(building.len(), i32::try_from(expected.len()).unwrap());
+            bytes.clear();
+            building.finish(Offset(base), LeaderEpoch(epoch), &mut bytes).unwrap();
+            prop_assert!(building.is_empty());
+        }
+        let batch = Batch::parse(&bytes).unwrap();
+        prop_assert_eq!(batch.bytes.len(), bytes.len());
+        prop_assert_eq!(batch.header.codec, codec);
+        let last = expected.iter().map(|record| record.timestamp).max().unwrap();
+        prop_assert_eq!(batch.header.max_timestamp, Timestamp(time.unwrap_or(last)));
+        let theirs = RecordBatchDecoder::decode(&mut &bytes[..]).unwrap().records;
+        prop_assert_eq!(theirs.len(), expected.len());
+        for (theirs, expected) in theirs.iter().zip(&expected) {
+            prop_assert_eq!(theirs.offset, expected.offset);
+            prop_assert_eq!(theirs.key.as_deref(), expected.key.as_deref());
+            prop_assert_eq!(theirs.value.as_deref(), expected.value.as_deref());
+            prop_assert_eq!(theirs.headers.len(), expected.headers.len());
+            prop_assert_eq!(theirs.partition_leader_epoch, epoch);
+            prop_assert_eq!(theirs.producer_id, -1);
+        }
+        if let Some(time) = time {
+            expected.iter_mut().for_each(|record| record.timestamp = time);
+        }
+        prop_assert_eq!(decode(&batch, &mut Decoder::default()).unwrap(), expected);
     }
 
     /// Payloads that no encoder wrote, under a right checksum.
@@ -348,4 +418,63 @@ fn limits_reach_through_a_batch() {
         assert!(error.is_some_and(|error| error.to_string().contains("1048576")));
         assert_eq!(decode(&batch, &mut decoder).map(|records| records.len()), Ok(1), "{codec}");
     }
+}
+
+/// All files below a directory.
+fn logs(directory: &Path, found: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        match path.extension().and_then(|extension| extension.to_str()) {
+            _ if path.is_dir() => logs(&path, found),
+            Some("log") => found.push(path),
+            _ => {}
+        }
+    }
+}
+
+/// Byte for byte what real producers and brokers of 0.11 to 4.4 made of the same records; all but who the producer was, which is nobody
+/// here. What compaction has thinned out or marked is not as a
+/// leader writes it; with the time of appending, the times that the producer gave are still there, and shown to nobody.
+#[test]
+fn batches_of_real_producers_are_built_again_byte_for_byte() {
+    let (mut paths, mut same) = (Vec::new(), 0);
+    for case in fixtures::cases() {
+        case.data_dirs().iter().for_each(|data| logs(data, &mut paths));
+    }
+    for path in paths {
+        let bytes = std::fs::read(&path).unwrap();
+        let mut rest = &bytes[..];
+        while let Some(len) =
+            Prefix::read(rest).and_then(|prefix| prefix.entry_len()).filter(|len| *len <= rest.len())
+        {
+            let (entry, behind) = rest.split_at(len);
+            rest = behind;
+            let Ok(batch) = Batch::parse(entry) else { continue };
+            let header = &batch.header;
+            let count = header.record_count.map_or(0, i64::from);
+            let (Some(base), 2, false) = (header.base_offset, header.magic, header.is_control) else {
+                continue;
+            };
+            if header.codec != Codec::None
+                || header.timestamp_type != TimestampType::CreateTime
+                || header.last_offset.0 - base.0 + 1 != count
+                || entry[22] & 0x40 != 0
+            {
+                continue;
+            }
+            // Bit 4 says that it belongs to a transaction.
+            let mut theirs = entry.to_vec();
+            theirs[22] &= !0x10;
+            theirs[43..57].fill(0xff);
+            repair_checksum(&mut theirs);
+            let mut building = builder(Codec::None);
+            let records = decode(&batch, &mut Decoder::default()).unwrap();
+            records.iter().for_each(|record| push(&mut building, record));
+            let mut ours = Vec::new();
+            building.finish(base, header.leader_epoch.unwrap_or(LeaderEpoch(-1)), &mut ours).unwrap();
+            assert!(ours == theirs, "{} at offset {}: {ours:?} / {theirs:?}", path.display(), base.0);
+            same += 1;
+        }
+    }
+    assert!(same > 1000, "{same} batches");
 }

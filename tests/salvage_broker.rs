@@ -23,13 +23,19 @@ use common::shown::ShownRecord;
 use kafka_protocol::records::Compression;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use topicfs::format::batch::Codec;
+use topicfs::format::batch_builder::{BatchBuilder, NewRecord};
+use topicfs::format::compression::encoder;
+use topicfs::format::record::Header;
 use topicfs::log::salvage::report::PartitionReport;
 use topicfs::log::salvage::{LeaderEpochs, Options};
+use topicfs::units::{LeaderEpoch, Offset, Timestamp};
 
 #[test]
 fn the_real_kafka_takes_what_is_salvaged() {
     let Some(mut kafka) = Kafka::start() else { return };
     its_dump_tool_would_find_a_fault(&mut kafka);
+    it_decompresses_what_is_built(&mut kafka);
     its_loader_keeps_every_batch(&mut kafka);
     its_brokers_serve_and_go_on(&mut kafka);
 }
@@ -188,6 +194,53 @@ fn its_dump_tool_would_find_a_fault(kafka: &mut Kafka) {
         let case = fixtures::damage_cases().into_iter().find(|case| case.name == name).unwrap();
         let text = dump(kafka, &case.partition());
         assert_ne!(faults(&text), Vec::<&str>::new(), "{name}: {text}");
+    }
+}
+
+/// The batches that are built for each codec: values of text, and such as no codec makes smaller, across the blocks of each.
+fn it_decompresses_what_is_built(kafka: &mut Kafka) {
+    let directory = scratch();
+    let partition = directory.path().join("built-0");
+    fs::create_dir(&partition).unwrap();
+    let mut state = 1_u64;
+    let mut random = |len: usize| -> String {
+        let digit = |_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            char::from(b'!' + u8::try_from(state >> 58).unwrap())
+        };
+        (0..len).map(digit).collect()
+    };
+    let (mut log, mut values) = (Vec::new(), Vec::new());
+    for codec in [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
+        for level in [None, Some(1), Some(9)] {
+            let mut builder = BatchBuilder::new(encoder::Compression { codec, level });
+            let base = Offset(i64::try_from(values.len()).unwrap());
+            for len in [0, 1, 10, 70_000, 32_768, 3, 200_000] {
+                let value = if len % 2 == 0 { random(len) } else { format!("{codec} ").repeat(len) };
+                let (key, timestamp) = (codec.name().as_bytes(), Timestamp(1_700_000_000_000));
+                let header = Header { name: b"h", value: None };
+                let record = NewRecord {
+                    timestamp,
+                    key: Some(key),
+                    value: Some(value.as_bytes()),
+                    headers: &[header],
+                };
+                assert!(builder.push(&record, 1 << 30));
+                values.push(value);
+            }
+            builder.finish(base, LeaderEpoch(0), &mut log).unwrap();
+        }
+    }
+    fs::write(partition.join("00000000000000000000.log"), log).unwrap();
+    let path = partition.join("00000000000000000000.log");
+    let text = kafka.run(&["dump", path.to_str().unwrap(), "--print-data-log"])["text"].clone();
+    let text = text.as_str().unwrap();
+    assert_eq!(faults(text), Vec::<&str>::new());
+    let read: Vec<_> =
+        text.lines().filter_map(|line| line.split_once(" payload: ")).map(|(_, value)| value).collect();
+    assert_eq!(read.len(), values.len());
+    for (number, (read, value)) in read.iter().zip(&values).enumerate() {
+        assert!(read == value, "record {number}: {} bytes, not {}", read.len(), value.len());
     }
 }
 

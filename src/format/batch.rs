@@ -87,6 +87,17 @@ impl Codec {
         }
     }
 
+    /// Its number in the attributes.
+    pub(super) const fn number(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Gzip => 1,
+            Self::Snappy => 2,
+            Self::Lz4 => 3,
+            Self::Zstd => 4,
+        }
+    }
+
     /// Kafka's name for it, as in `compression.type`.
     pub const fn name(self) -> &'static str {
         match self {

@@ -8,6 +8,7 @@ use zstd::zstd_safe::DCtx;
 use crate::format::batch::{Codec, Limits};
 use crate::format::error::BatchError;
 
+pub mod encoder;
 mod gzip;
 mod lz4;
 mod output;

@@ -6,6 +6,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`batch`] | one entry of a `.log` of any magic: header, checksum, its records |
+//! | [`batch_builder`] | batches of magic 2 from records |
 //! | [`message_set`] | what is special about magic 0 and 1 (before KIP-98) |
 //! | [`record`] | one record and its headers |
 //! | [`unchecked`] | entries and records as they say of themselves, right or not |
@@ -32,6 +33,7 @@
 )]
 
 pub mod batch;
+pub mod batch_builder;
 pub mod checkpoint;
 pub mod compression;
 pub mod control;

@@ -242,7 +242,7 @@ impl Fs {
         }
         // For those who have it open, records keep their order.
         let node = Node::OfAll(key.clone(), AllItem::Records(records.clone()));
-        if let Some(Content::Merged(merged)) = self.handles().content_of_node(&node) {
+        if let Some(Content::Merged(merged)) = self.handles().content_of(|handle| *handle.node == node) {
             self.kept_merged().push(cache_key, merged.clone());
             return Ok(merged);
         }

@@ -95,14 +95,9 @@ impl Handles {
         self.lock().1.get(&number).cloned().ok_or(FsError::UnknownHandle)
     }
 
-    /// The content of some handle of an inode.
-    pub fn content_of(&self, ino: u64) -> Option<Content> {
-        self.lock().1.values().find(|handle| handle.ino == ino).map(|handle| handle.content.clone())
-    }
-
-    /// The content of some handle of a node.
-    pub fn content_of_node(&self, node: &Node) -> Option<Content> {
-        self.lock().1.values().find(|handle| *handle.node == *node).map(|handle| handle.content.clone())
+    /// The content of some handle that is wanted.
+    pub fn content_of(&self, is_wanted: impl Fn(&Handle) -> bool) -> Option<Content> {
+        self.lock().1.values().find(|handle| is_wanted(handle)).map(|handle| handle.content.clone())
     }
 
     /// Drops a handle and returns it.

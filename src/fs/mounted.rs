@@ -364,7 +364,8 @@ impl Fs {
             return Ok(selection.clone());
         }
         // Those who have it open know segments that are gone.
-        if let Some(Content::Selection(selection, _)) = self.handles.content_of_node(&node) {
+        if let Some(Content::Selection(selection, _)) = self.handles.content_of(|handle| *handle.node == node)
+        {
             lock(&self.selections).push(node, selection.clone());
             return Ok(selection);
         }

@@ -59,7 +59,7 @@ impl Fs {
 
     /// What was too dear to know before an open file was opened, and is known since.
     fn attributes_of_open(&self, attributes: Attributes) -> Attributes {
-        match self.handles().content_of(attributes.ino) {
+        match self.handles().content_of(|handle| handle.ino == attributes.ino) {
             Some(Content::Bytes(bytes)) => {
                 Attributes { size: bytes.len() as u64, is_sized: true, ..attributes }
             }
@@ -69,7 +69,7 @@ impl Fs {
 
     /// The attributes of an open file whose name is gone, and whose bytes are promised to those who hold it.
     fn stat_of_held(&self, ino: u64, node: &Node) -> Option<Attributes> {
-        let (size, mtime) = match self.handles().content_of(ino)? {
+        let (size, mtime) = match self.handles().content_of(|handle| handle.ino == ino)? {
             Content::Source(file) => {
                 (Some(file.metadata().ok()?.len()), file.metadata().ok()?.modified().ok()?)
             }

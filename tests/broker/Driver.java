@@ -69,7 +69,7 @@ public class Driver {
     static String run(String[] w) throws Exception {
         return switch (w[0]) {
             case "load" -> load(new File(w[1]), Long.parseLong(w[2]), Boolean.parseBoolean(w[3]), w[4]);
-            case "dump" -> dump(w[1]);
+            case "dump" -> dump(w[1], Arrays.copyOfRange(w, 2, w.length));
             case "format" -> format(w[1], w[2]);
             case "start" -> start(w[1], w[2]);
             case "stop" -> stop(w[1]);
@@ -139,14 +139,16 @@ public class Driver {
         return String.join(",", got);
     }
 
-    static String dump(String files) {
+    static String dump(String files, String[] more) {
         var text = new ByteArrayOutputStream();
         var to = new PrintStream(text, true, StandardCharsets.UTF_8);
         PrintStream err = System.err, before = System.out;
         System.setOut(to);
         System.setErr(to);
         try {
-            DumpLogSegments.main(new String[]{"--files", files, "--deep-iteration"});
+            var words = new ArrayList<>(List.of("--files", files, "--deep-iteration"));
+            words.addAll(List.of(more));
+            DumpLogSegments.main(words.toArray(new String[0]));
         } catch (Throwable t) {
             to.println("thrown " + t);
         } finally {
