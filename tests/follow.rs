@@ -525,6 +525,37 @@ fn a_follower_of_a_truncated_log_fails_and_a_new_one_goes_on() {
     }
 }
 
+/// Found by thirty minutes of load: retention rolls a segment to which nothing more comes, and removes it at once.
+#[test]
+fn a_follower_that_has_got_all_goes_on_when_retention_has_taken_all() {
+    let Some((mut growing, mounted)) = mounted_with(3, "") else { return };
+    let file = mounted.path("t/0/by-offset/0../follow.jsonl");
+    let mut open = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&file).unwrap();
+    let mut bytes = [0; 1 << 16];
+    let len = open.read(&mut bytes).unwrap();
+    assert_eq!(offsets(&bytes[..len]), (0..growing.end()).collect::<Vec<_>>());
+    for _ in 0..2 {
+        // Nobody looks meanwhile.
+        let first = growing.end();
+        growing.roll();
+        fs::write(growing.segment(first), "").unwrap();
+        for entry in fs::read_dir(growing.partition()).unwrap() {
+            let path = entry.unwrap().path();
+            if path != growing.segment(first) {
+                fs::remove_file(path).unwrap();
+            }
+        }
+        assert_eq!(open.read(&mut bytes).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        growing.append(2);
+        let mut come = Vec::new();
+        wait_until("it comes", || {
+            let len = open.read(&mut bytes).unwrap_or(0);
+            come.extend_from_slice(&bytes[..len]);
+            offsets(&come) == (first..growing.end()).collect::<Vec<_>>()
+        });
+    }
+}
+
 #[test]
 fn retention_behind_a_follower_is_not_seen_and_a_deleted_topic_ends_it() {
     let Some((mut growing, mounted)) = mounted_with(2, "") else { return };

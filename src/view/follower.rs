@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::format::batch::{Batch, BatchError, Header};
 use crate::log::LogError;
-use crate::log::partition::Partition;
+use crate::log::partition::{Found, Partition};
 use crate::log::segment::Segment;
 use crate::log::segment::scan::{Start, Step, Tail};
 use crate::log::segment::times::Timed;
@@ -148,12 +148,13 @@ impl Follower {
             return Ok(false);
         }
         let Some(last) = self.last else { return Ok(true) };
-        let Some(found) = self.view.partition.find(last.offset)? else { return Ok(!last.was_active) };
-        let header = &found.header;
-        if header.first_known() > last.offset {
-            // Compaction removes whole batches; only what is sealed is compacted.
+        let found = self.view.partition.find(last.offset)?;
+        let Some(Found { header, .. }) = found.filter(|found| found.header.first_known() <= last.offset)
+        else {
+            // Compaction removes whole batches, and only what is sealed is compacted; retention takes all from the front on, and
+            // rolls what is active for that.
             return Ok(!last.was_active || self.view.partition.first_on_disk()? > last.offset);
-        }
+        };
         Ok(header.leader_epoch == last.epoch && (header.crc == last.crc || !last.was_active))
     }
 
