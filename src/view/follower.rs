@@ -108,13 +108,15 @@ impl Follower {
         // Listed before it is read: what was sealed by then is read to its end.
         let segments = self.view.partition.segments()?;
         let Some(segment) = self.place(&segments)? else { return Ok(Reached::End) };
-        match self.read(env, &segment, found)? {
-            Reached::End if !segment.is_active() => {
-                self.next = self.next.max(segment.below());
+        // Before it is read: it may be written to and sealed while it is.
+        let below = Some(segment.below()).filter(|below| *below != Offset(i64::MAX));
+        match (self.read(env, &segment, found)?, below) {
+            (Reached::End, Some(below)) => {
+                self.next = self.next.max(below);
                 self.at = None;
                 Ok(Reached::NextSegment)
             }
-            reached => Ok(reached),
+            (reached, _) => Ok(reached),
         }
     }
 
@@ -194,7 +196,8 @@ impl Follower {
                 }
                 Step::End(tail) => {
                     env.problems.note_tail(segment, &tail);
-                    let is_damaged = !segment.is_active() && matches!(tail, Tail::Torn(_) | Tail::Bad(_));
+                    let was_sealed = start.below != Offset(i64::MAX);
+                    let is_damaged = was_sealed && matches!(tail, Tail::Torn(_) | Tail::Bad(_));
                     if is_damaged && self.view.scope.fail_on_damage {
                         return Err(damaged(segment, segment.below()));
                     }
