@@ -119,6 +119,8 @@ impl PartitionView {
         if !segment.is_at_hand() {
             return None;
         }
+        // Of what lies behind an open transaction nothing is known yet. Asked first: it may be written to and sealed meanwhile.
+        let is_final = !segment.is_active() && segment.below() <= env.bound();
         let run = self.run(env, segment);
         if !run.is_complete(env, None) {
             return None;
@@ -126,8 +128,7 @@ impl PartitionView {
         let blocks = run.blocks();
         let times = blocks.iter().filter_map(Block::timestamps);
         let bounds = times.reduce(|(low, high), (min, max)| (low.min(min), high.max(max)));
-        // Of what lies behind an open transaction nothing is known yet.
-        if !segment.is_active() && segment.below() <= env.bound() {
+        if is_final {
             lock(&self.known_times.measured).push(key, bounds);
         }
         Some(bounds)
