@@ -44,6 +44,29 @@ fn all_kinds() -> Vec<(u8, Compression)> {
     old.chain([None, Gzip, Snappy, Lz4, Zstd].map(|codec| (2, codec))).collect()
 }
 
+/// A batch of magic 2 with these records.
+fn batch(offsets: std::ops::RangeInclusive<i64>) -> Vec<u8> {
+    batches::encode(&Plan::of(offsets.map(record).collect(), Compression::None)).remove(0).bytes
+}
+
+/// A source with a segment and its offset index, which has these numbers.
+fn indexed(log: &[u8], index: &[u32]) -> (Directory, Fs) {
+    let directory = Directory::default();
+    directory.write_segment(0, log);
+    let index: Vec<u8> = index.iter().flat_map(|number| number.to_be_bytes()).collect();
+    std::fs::write(directory.file(0, "index"), index).unwrap();
+    let fs = shown::open(directory.spec(), Options::default());
+    (directory, fs)
+}
+
+/// Each of these records is found by its offset.
+fn assert_found(fs: &Fs, offsets: impl IntoIterator<Item = i64>) {
+    for offset in offsets {
+        let value = shown::read(fs, &format!("t/0/by-offset/{offset}"));
+        assert_eq!(value, format!("value {offset}").into_bytes());
+    }
+}
+
 /// What `log.jsonl` shows of a segment, written to `directory`.
 fn shown_of(directory: &Directory, bytes: &[u8]) -> Vec<ShownRecord> {
     directory.write_segment(0, bytes);
@@ -610,12 +633,8 @@ fn an_index_entry_for_a_batch_that_is_out_of_place_is_not_believed() {
     let mut bytes = entries.concat();
     let again = u32::try_from(bytes.len()).unwrap();
     bytes.extend_from_slice(&entries[0]);
-    let directory = Directory::default();
-    directory.write_segment(0, &bytes);
     let second = u32::try_from(entries[0].len()).unwrap();
-    let index: Vec<u8> = [1, second, 3, again].iter().flat_map(|number: &u32| number.to_be_bytes()).collect();
-    std::fs::write(directory.file(0, "index"), index).unwrap();
-    let fs = shown::open(directory.spec(), Options::default());
+    let (_directory, fs) = indexed(&bytes, &[1, second, 3, again]);
     assert_eq!(log_end(&fs), 4);
 }
 
@@ -648,33 +667,18 @@ fn a_set_with_offset_0_is_found_by_each_offset_in_it() {
     directory.write_segment(0, &[first.bytes, second.bytes].concat());
     let fs = shown::open(directory.spec(), Options::default());
     assert_eq!(shown::records(&shown::read(&fs, "t/0/log.jsonl")).len(), 7);
-    for offset in 0..=6 {
-        let value = shown::read(&fs, &format!("t/0/by-offset/{offset}"));
-        assert_eq!(value, format!("value {offset}").into_bytes());
-    }
+    assert_found(&fs, 0..=6);
 }
 
 /// Found by fuzzing: where two batches changed places, the index leads to the wrong one of them.
 #[test]
 fn the_index_of_two_batches_that_changed_places_is_not_believed() {
-    let batch = |offsets: std::ops::RangeInclusive<i64>| {
-        batches::encode(&Plan::of(offsets.map(record).collect(), Compression::None)).remove(0).bytes
-    };
     let (first, second) = (batch(0..=1), batch(2..=3));
     assert_eq!(first.len(), second.len());
-    let directory = Directory::default();
-    directory.write_segment(0, &[second, first.clone()].concat());
-    let index: Vec<u8> =
-        [3, u32::try_from(first.len()).unwrap()].iter().flat_map(|n: &u32| n.to_be_bytes()).collect();
-    std::fs::write(directory.file(0, "index"), index).unwrap();
-    let fs = shown::open(directory.spec(), Options::default());
+    let index = [3, u32::try_from(first.len()).unwrap()];
+    let (_directory, fs) = indexed(&[second, first].concat(), &index);
     assert_eq!(log_end(&fs), 4);
-    for offset in 0..4 {
-        assert_eq!(
-            shown::read(&fs, &format!("t/0/by-offset/{offset}")),
-            format!("value {offset}").into_bytes()
-        );
-    }
+    assert_found(&fs, 0..4);
 }
 
 #[test]
@@ -711,32 +715,18 @@ fn a_dump_goes_on_behind_a_bad_batch_that_changed_places_with_its_neighbour() {
 /// only a scan sees.
 #[test]
 fn a_batch_behind_one_that_has_its_offsets_is_not_found_by_the_index_either() {
-    let batch = |offsets: std::ops::RangeInclusive<i64>| {
-        batches::encode(&Plan::of(offsets.map(record).collect(), Compression::None)).remove(0).bytes
-    };
     // The index leads to the damaged batch by its first entry, and by a later one.
     for entries in 1..=3 {
         let mut misplaced = batch(9..=11);
         misplaced[..8].copy_from_slice(&7_i64.to_be_bytes());
         let log = [batch(0..=1), batch(2..=3), batch(4..=5), batch(6..=8), misplaced, batch(12..=12)];
         let place = |number: usize| u32::try_from(log[..number].concat().len()).unwrap();
-        let all = [(3, place(1)), (5, place(2)), (9, place(4))];
-        let index: Vec<u8> = all[3 - entries..]
-            .iter()
-            .flat_map(|(offset, position)| [*offset as u32, *position])
-            .flat_map(u32::to_be_bytes)
-            .collect();
-        let directory = Directory::default();
-        directory.write_segment(0, &log.concat());
-        std::fs::write(directory.file(0, "index"), index).unwrap();
-        let fs = shown::open(directory.spec(), Options::default());
+        let all = [[3, place(1)], [5, place(2)], [9, place(4)]];
+        let (_directory, fs) = indexed(&log.concat(), &all[3 - entries..].concat());
         let offsets: Vec<_> =
             shown::records(&shown::read(&fs, "t/0/log.jsonl")).iter().map(|record| record.offset).collect();
         assert_eq!(offsets, [0, 1, 2, 3, 4, 5, 6, 7, 8, 12]);
-        for offset in offsets {
-            let value = shown::read(&fs, &format!("t/0/by-offset/{offset}"));
-            assert_eq!(value, format!("value {offset}").into_bytes());
-        }
+        assert_found(&fs, offsets);
         assert!(shown::try_read(&fs, "t/0/by-offset/9").is_err());
     }
 }
@@ -744,20 +734,13 @@ fn a_batch_behind_one_that_has_its_offsets_is_not_found_by_the_index_either() {
 /// Found by fuzzing: an entry of an index that goes back makes a search in it stop at a batch behind the one that is wanted.
 #[test]
 fn an_index_that_goes_back_hides_no_record() {
-    let batch = |offsets: std::ops::RangeInclusive<i64>| {
-        batches::encode(&Plan::of(offsets.map(record).collect(), Compression::None)).remove(0).bytes
-    };
     let log = [batch(0..=4), batch(5..=9), batch(10..=14), batch(15..=19)];
     let place = |number: usize| u32::try_from(log[..number].concat().len()).unwrap();
     let index = [5, place(1), 10, place(2), 15, place(3), 0, 2560];
-    let directory = Directory::default();
-    directory.write_segment(0, &log.concat());
-    std::fs::write(directory.file(0, "index"), index.map(u32::to_be_bytes).concat()).unwrap();
-    let fs = shown::open(directory.spec(), Options::default());
+    let (_directory, fs) = indexed(&log.concat(), &index);
     assert_eq!(log_end(&fs), 20);
+    assert_found(&fs, 0..20);
     for offset in 0..20 {
-        let value = shown::read(&fs, &format!("t/0/by-offset/{offset}"));
-        assert_eq!(value, format!("value {offset}").into_bytes());
         let value = shown::read(&fs, &format!("t/0/by-offset/last-{}", 20 - offset));
         assert_eq!(value, format!("value {offset}").into_bytes());
     }
@@ -766,19 +749,13 @@ fn an_index_that_goes_back_hides_no_record() {
 /// Found by fuzzing: what an index says of a place in a part of the log that was copied to another one.
 #[test]
 fn an_index_that_leads_to_a_copy_hides_no_record() {
-    let batch = |offset| batches::encode(&Plan::of(vec![record(offset)], Compression::None)).remove(0).bytes;
     // 4 and 5 lie where they belong, behind all that was written before; the end was lost.
-    let log = [batch(8), batch(9), batch(10), batch(3), batch(4), batch(5), batch(2)];
+    let log =
+        [batch(8..=8), batch(9..=9), batch(10..=10), batch(3..=3), batch(4..=4), batch(5..=5), batch(2..=2)];
     let place = |number: usize| u32::try_from(log[..number].concat().len()).unwrap();
     let index = [2, place(2), 4, place(4), 8, place(6) + 20];
-    let directory = Directory::default();
-    directory.write_segment(0, &log.concat());
-    std::fs::write(directory.file(0, "index"), index.map(u32::to_be_bytes).concat()).unwrap();
-    let fs = shown::open(directory.spec(), Options::default());
+    let (_directory, fs) = indexed(&log.concat(), &index);
     let shown = shown::records(&shown::read(&fs, "t/0/log.jsonl"));
     assert_eq!(shown.iter().map(|record| record.offset).collect::<Vec<_>>(), [8, 9, 10]);
-    for offset in 8..=10 {
-        let value = shown::read(&fs, &format!("t/0/by-offset/{offset}"));
-        assert_eq!(value, format!("value {offset}").into_bytes());
-    }
+    assert_found(&fs, 8..=10);
 }

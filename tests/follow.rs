@@ -264,6 +264,11 @@ fn timeout_and_a_closed_pipe_end_a_reader() {
     assert_eq!(piped.printed().iter().filter(|byte| **byte == b'\n').count(), 1);
 }
 
+/// Opens a file whose reads fail where they would wait.
+fn open_without_waiting(file: &Path) -> fs::File {
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(file).unwrap()
+}
+
 /// Whether some process has a file open.
 fn mounted_reads(file: &Path) -> bool {
     let processes = fs::read_dir("/proc").unwrap().flatten();
@@ -276,7 +281,7 @@ fn mounted_reads(file: &Path) -> bool {
 fn a_reader_that_does_not_want_to_wait_is_told_so_and_poll_tells_when_to_come() {
     let Some((mut growing, mounted)) = mounted_with(2, "") else { return };
     let file = mounted.path("t/0/follow.jsonl");
-    let mut open = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&file).unwrap();
+    let mut open = open_without_waiting(&file);
     let mut bytes = [0; 1 << 16];
     assert_eq!(open.read(&mut bytes).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     assert!(open.read_at(&mut bytes, 0).is_err(), "there are no positions");
@@ -530,7 +535,7 @@ fn a_follower_of_a_truncated_log_fails_and_a_new_one_goes_on() {
 fn a_follower_that_has_got_all_goes_on_when_retention_has_taken_all() {
     let Some((mut growing, mounted)) = mounted_with(3, "") else { return };
     let file = mounted.path("t/0/by-offset/0../follow.jsonl");
-    let mut open = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&file).unwrap();
+    let mut open = open_without_waiting(&file);
     let mut bytes = [0; 1 << 16];
     let len = open.read(&mut bytes).unwrap();
     assert_eq!(offsets(&bytes[..len]), (0..growing.end()).collect::<Vec<_>>());

@@ -130,12 +130,10 @@ fn decode(batch: &Batch<'_>, decoder: &mut Decoder) -> Result<Vec<Plain>, BatchE
 
 /// Adds a record to a batch that has room for all.
 fn push(builder: &mut BatchBuilder, record: &Plain) {
-    let header = |(name, value): &'_ (String, Option<Vec<u8>>)| -> (Vec<u8>, Option<Vec<u8>>) {
-        (name.clone().into(), value.clone())
-    };
-    let headers: Vec<_> = record.headers.iter().map(header).collect();
-    let headers: Vec<_> =
-        headers.iter().map(|(name, value)| RecordHeader { name, value: value.as_deref() }).collect();
+    let headers = record.headers.iter();
+    let headers: Vec<_> = headers
+        .map(|(name, value)| RecordHeader { name: name.as_bytes(), value: value.as_deref() })
+        .collect();
     let new = NewRecord {
         timestamp: Timestamp(record.timestamp),
         key: record.key.as_deref(),
@@ -432,9 +430,9 @@ fn logs(directory: &Path, found: &mut Vec<std::path::PathBuf>) {
     }
 }
 
-/// Byte for byte what real producers and brokers of 0.11 to 4.4 made of the same records; all but who the producer was, which is nobody
-/// here. What compaction has thinned out or marked is not as a
-/// leader writes it; with the time of appending, the times that the producer gave are still there, and shown to nobody.
+/// Byte for byte what real producers and brokers of 0.11 to 4.4 made of the same records; all but who the producer was, which is
+/// nobody here. What compaction has thinned out or marked is not as a leader writes it; with the time of appending, the times that
+/// the producer gave are still there, and shown to nobody.
 #[test]
 fn batches_of_real_producers_are_built_again_byte_for_byte() {
     let (mut paths, mut same) = (Vec::new(), 0);

@@ -9,12 +9,11 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::Command;
 
-use common::batches::{self, Plan};
+use common::events::Log;
 use common::growing::Growing;
 use common::mounted::{self, Mounted, has, wait_until};
 use common::reader::Reader;
-use common::shown::{self, ShownRecord};
-use kafka_protocol::records::Compression;
+use common::shown;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{ReadWriteFlags, preadv2};
 use topicfs::fs::options::Options;
@@ -362,11 +361,7 @@ fn large() -> (tempfile::TempDir, std::path::PathBuf) {
     let data = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("temporary directory");
     let partition = data.path().join("t-0");
     fs::create_dir(&partition).expect("can be made");
-    let batch = |offset: i64, len: usize| {
-        let value = Some(vec![b'a' + u8::try_from(offset % 26).unwrap_or(0); len]);
-        let record = ShownRecord { offset, timestamp: offset, key: None, value, headers: Vec::new() };
-        batches::encode(&Plan::of(vec![record], Compression::None)).remove(0).bytes
-    };
+    let batch = |offset, len| Log::single_batch(offset, &"a".repeat(len));
     let large: Vec<u8> = (0..64).flat_map(|offset| batch(offset, 1 << 20)).collect();
     let sealed = partition.join("00000000000000000000.log");
     fs::write(&sealed, large).expect("can be written");

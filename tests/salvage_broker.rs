@@ -231,8 +231,8 @@ fn it_decompresses_what_is_built(kafka: &mut Kafka) {
             builder.finish(base, LeaderEpoch(0), &mut log).unwrap();
         }
     }
-    fs::write(partition.join("00000000000000000000.log"), log).unwrap();
     let path = partition.join("00000000000000000000.log");
+    fs::write(&path, log).unwrap();
     let text = kafka.run(&["dump", path.to_str().unwrap(), "--print-data-log"])["text"].clone();
     let text = text.as_str().unwrap();
     assert_eq!(faults(text), Vec::<&str>::new());

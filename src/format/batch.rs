@@ -23,7 +23,7 @@
 use std::fmt;
 
 use zerocopy::byteorder::big_endian::{I16, I32, I64, U32};
-use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 pub use crate::format::compression::Decoder;
 pub use crate::format::error::{BatchError, RecordFault};
@@ -194,15 +194,15 @@ pub struct Header {
 }
 
 /// The header of magic 2 as it is stored.
-#[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(super) struct RawHeader {
     pub(super) base_offset: I64,
-    size: I32,
+    pub(super) size: I32,
     pub(super) leader_epoch: I32,
     pub(super) magic: i8,
     pub(super) crc: U32,
-    attributes_high: u8,
+    pub(super) attributes_high: u8,
     pub(super) attributes: u8,
     pub(super) last_offset_delta: I32,
     pub(super) base_timestamp: I64,
@@ -214,6 +214,14 @@ pub(super) struct RawHeader {
 }
 
 const _: () = assert!(size_of::<RawHeader>() == HEADER_V2_LEN);
+
+/// The attribute of batches with the time of appending.
+pub(super) const LOG_APPEND_TIME: u8 = 0x08;
+
+/// The checksum of an entry of magic 2, which leaves out its first 21 bytes.
+pub(super) fn checksum_v2(entry: &[u8]) -> u32 {
+    crc32c::crc32c(entry.get(21..).unwrap_or_default())
+}
 
 /// The smallest `size` of an entry of magic 2: a header and no records.
 const MIN_SIZE_V2: i32 = 49;
@@ -257,7 +265,7 @@ impl Header {
             leader_epoch: Some(LeaderEpoch(raw.leader_epoch.get())).filter(|epoch| epoch.0 != -1),
             crc: raw.crc.get(),
             codec,
-            timestamp_type: match raw.attributes & 0x08 {
+            timestamp_type: match raw.attributes & LOG_APPEND_TIME {
                 0 => TimestampType::CreateTime,
                 _ => TimestampType::LogAppendTime,
             },
@@ -340,7 +348,7 @@ impl<'a> Batch<'a> {
     /// The checksum of the bytes, computed: CRC-32C in magic 2, CRC-32 before.
     pub fn checksum(&self) -> u32 {
         match self.header.magic {
-            2 => crc32c::crc32c(self.bytes.get(21..).unwrap_or_default()),
+            2 => checksum_v2(self.bytes),
             _ => crc32fast::hash(self.bytes.get(16..).unwrap_or_default()),
         }
     }

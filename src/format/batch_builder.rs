@@ -5,15 +5,12 @@
 
 use std::io;
 
-use crate::format::batch::{HEADER_V2_LEN, SIZE_OVERHEAD};
+use zerocopy::IntoBytes;
+
+use crate::format::batch::{HEADER_V2_LEN, LOG_APPEND_TIME, RawHeader, SIZE_OVERHEAD, checksum_v2};
 use crate::format::compression::encoder::{Compression, Encoder};
 use crate::format::record::Header;
 use crate::units::{LeaderEpoch, Offset, Timestamp};
-
-/// Where the part of a batch begins that its checksum is of.
-const CHECKED_FROM: usize = 21;
-/// The attribute of batches with the time of appending.
-const LOG_APPEND_TIME: i16 = 0x08;
 
 /// A record that gets its offset from its place.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +33,6 @@ pub struct BatchBuilder {
     records: Vec<u8>,
     /// One record without its length.
     body: Vec<u8>,
-    compressed: Vec<u8>,
     count: i32,
     base_timestamp: Timestamp,
     max_timestamp: Timestamp,
@@ -50,7 +46,6 @@ impl BatchBuilder {
             encoder: Encoder::new(compression),
             records: Vec::new(),
             body: Vec::new(),
-            compressed: Vec::new(),
             count: 0,
             base_timestamp: Timestamp::NONE,
             max_timestamp: Timestamp::NONE,
@@ -105,35 +100,47 @@ impl BatchBuilder {
     /// Appends the batch to `out`, with offsets from `base` on; then it is empty again.
     ///
     /// # Errors
-    /// The codec's.
+    /// The codec's; then nothing is appended.
     pub fn finish(&mut self, base: Offset, epoch: LeaderEpoch, out: &mut Vec<u8>) -> io::Result<()> {
-        self.compressed.clear();
-        self.encoder.encode(&self.records, &mut self.compressed)?;
-        let kind = if self.append_time.is_some() { LOG_APPEND_TIME } else { 0 };
-        let attributes = i16::from(self.encoder.codec().number()) | kind;
-        let max_timestamp = self.append_time.unwrap_or(self.max_timestamp);
-        let mut checked = Vec::with_capacity(HEADER_V2_LEN.saturating_add(self.compressed.len()));
-        checked.extend_from_slice(&attributes.to_be_bytes());
-        checked.extend_from_slice(&self.count.saturating_sub(1).to_be_bytes());
-        checked.extend_from_slice(&self.base_timestamp.0.to_be_bytes());
-        checked.extend_from_slice(&max_timestamp.0.to_be_bytes());
-        // No producer: its id, its epoch and its first sequence.
-        checked.extend_from_slice(&(-1_i64).to_be_bytes());
-        checked.extend_from_slice(&(-1_i16).to_be_bytes());
-        checked.extend_from_slice(&(-1_i32).to_be_bytes());
-        checked.extend_from_slice(&self.count.to_be_bytes());
-        checked.append(&mut self.compressed);
-        let size = CHECKED_FROM.saturating_sub(SIZE_OVERHEAD).saturating_add(checked.len());
-        let size = i32::try_from(size).map_err(io::Error::other)?;
-        out.extend_from_slice(&base.0.to_be_bytes());
-        out.extend_from_slice(&size.to_be_bytes());
-        out.extend_from_slice(&epoch.0.to_be_bytes());
-        out.push(2);
-        out.extend_from_slice(&crc32c::crc32c(&checked).to_be_bytes());
-        out.append(&mut checked);
+        let begun = out.len();
+        out.resize(begun.saturating_add(HEADER_V2_LEN), 0);
+        let written = self.encoder.encode(&self.records, out).and_then(|()| {
+            let entry = out.get_mut(begun..).unwrap_or_default();
+            self.put_header(base, epoch, entry)
+        });
+        if written.is_err() {
+            out.truncate(begun);
+            return written;
+        }
         self.records.clear();
         (self.count, self.base_timestamp, self.max_timestamp) = (0, Timestamp::NONE, Timestamp::NONE);
         Ok(())
+    }
+
+    /// Writes the header of `entry`, whose records are there.
+    fn put_header(&self, base: Offset, epoch: LeaderEpoch, entry: &mut [u8]) -> io::Result<()> {
+        let size = i32::try_from(entry.len().saturating_sub(SIZE_OVERHEAD)).map_err(io::Error::other)?;
+        let time_type = self.append_time.map_or(0, |_| LOG_APPEND_TIME);
+        let mut header = RawHeader {
+            base_offset: base.0.into(),
+            size: size.into(),
+            leader_epoch: epoch.0.into(),
+            magic: 2,
+            crc: 0.into(),
+            attributes_high: 0,
+            attributes: self.encoder.codec().number() | time_type,
+            last_offset_delta: self.count.saturating_sub(1).into(),
+            base_timestamp: self.base_timestamp.0.into(),
+            max_timestamp: self.append_time.unwrap_or(self.max_timestamp).0.into(),
+            // No producer.
+            producer_id: (-1).into(),
+            producer_epoch: (-1).into(),
+            base_sequence: (-1).into(),
+            record_count: self.count.into(),
+        };
+        header.write_to_prefix(entry).ok().ok_or(io::ErrorKind::InvalidInput)?;
+        header.crc = checksum_v2(entry).into();
+        Ok(header.write_to_prefix(entry).ok().ok_or(io::ErrorKind::InvalidInput)?)
     }
 }
 

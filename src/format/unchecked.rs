@@ -6,7 +6,9 @@
 
 use zerocopy::FromBytes;
 
-use crate::format::batch::{Codec, HEADER_V2_LEN, Limits, MIN_RECORD_LEN, MIN_SIZE, Prefix, RawHeader};
+use crate::format::batch::{
+    Codec, HEADER_V2_LEN, LOG_APPEND_TIME, Limits, MIN_RECORD_LEN, MIN_SIZE, Prefix, RawHeader,
+};
 use crate::format::compression::Decoder;
 use crate::format::cursor::Cursor;
 use crate::format::error::BatchError;
@@ -125,7 +127,11 @@ impl BatchHeader {
 
     /// Who set the timestamps.
     pub const fn timestamp_type(&self) -> TimestampType {
-        if self.attributes & 0x08 == 0 { TimestampType::CreateTime } else { TimestampType::LogAppendTime }
+        if self.attributes & LOG_APPEND_TIME == 0 {
+            TimestampType::CreateTime
+        } else {
+            TimestampType::LogAppendTime
+        }
     }
 
     /// Whether it belongs to a transaction.
@@ -240,7 +246,7 @@ impl UncheckedRecords<'_> {
     #[inline]
     fn resolve<'a>(&self, stored: &StoredRecord<'a>) -> UncheckedRecord<'a> {
         let header = &self.header;
-        let is_append_time = header.attributes & 0x08 != 0;
+        let is_append_time = header.attributes & LOG_APPEND_TIME != 0;
         UncheckedRecord {
             offset: header.base_offset.wrapping_add(i64::from(stored.offset_delta)),
             timestamp: if is_append_time {
@@ -272,7 +278,7 @@ impl MessageHeader {
 
     /// Who set the timestamp.
     pub const fn timestamp_type(&self) -> TimestampType {
-        match (self.magic, self.attributes & 0x08) {
+        match (self.magic, self.attributes & LOG_APPEND_TIME) {
             (0, _) => TimestampType::NoTimestamp,
             (_, 0) => TimestampType::CreateTime,
             _ => TimestampType::LogAppendTime,

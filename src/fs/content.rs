@@ -77,11 +77,7 @@ impl Fs {
     /// # Errors
     /// Those of reading.
     pub fn content(&self, ino: u64, node: &Node) -> Result<Content, FsError> {
-        match node {
-            Node::Of(key, _) => self.view(key)?.partition.look_over(),
-            Node::OfAll(key, _) => self.views(key)?.iter().for_each(|view| view.partition.look_over()),
-            _ => {}
-        }
+        self.look_over(node)?;
         if !self.is_current(node)? {
             return Err(FsError::UnknownHandle);
         }

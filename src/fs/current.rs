@@ -7,7 +7,7 @@
 use crate::fs::all::stamp;
 use crate::fs::error::FsError;
 use crate::fs::mounted::Fs;
-use crate::fs::node::{AllItem, Item, Node, PartitionKey};
+use crate::fs::node::{AllItem, Item, Node, PartitionKey, Records};
 use crate::units::Offset;
 
 impl Fs {
@@ -36,6 +36,29 @@ impl Fs {
             }
             _ => Ok(true),
         }
+    }
+
+    /// Looks for what a restore has written in place to the segments of `node`.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] when the partition is gone, and those of listing.
+    pub(super) fn look_over(&self, node: &Node) -> Result<(), FsError> {
+        let all = Offset(i64::MIN)..Offset(i64::MAX);
+        match node {
+            Node::Of(key, item) => {
+                let offsets = match item {
+                    Item::Record(offset, ..) => *offset..offset.next(),
+                    Item::Records(Records { start, end, .. }) => *start..end.unwrap_or(all.end),
+                    _ => all,
+                };
+                self.view(key)?.partition.look_over(offsets);
+            }
+            Node::OfAll(key, _) => {
+                self.views(key)?.iter().for_each(|view| view.partition.look_over(all.clone()));
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     fn begins_at(&self, key: &PartitionKey, generation: u64, start: Offset) -> Result<bool, FsError> {

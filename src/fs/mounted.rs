@@ -424,11 +424,12 @@ impl Fs {
         lock(&self.filtered)
     }
 
-    /// The partitions that were looked at.
+    /// Where names are sent that the kernel is to forget.
     pub(super) const fn names_to_forget(&self) -> &OnceLock<Sender<Forget>> {
         &self.names_to_forget
     }
 
+    /// The partitions that were looked at.
     pub(super) fn views_known(&self) -> MutexGuard<'_, HashMap<PartitionName, Arc<PartitionView>>> {
         lock(&self.views)
     }

@@ -1,6 +1,7 @@
 //! One replica of a partition, as its directory is now.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,11 +82,10 @@ struct Listed {
 /// When all segments of a listing were looked at for changes in place, and how long that took.
 #[derive(Debug)]
 struct LookedOver {
-    at: Instant,
+    /// `None` when one was seen that has changed.
+    at: Option<Instant>,
     took: Duration,
     cuts: u64,
-    /// Whether somebody wants to know now.
-    is_due: bool,
 }
 
 /// A batch's place.
@@ -177,19 +177,22 @@ impl Partition {
         let (begun, cuts) = (Instant::now(), self.pool.cuts());
         let segments = self.list()?;
         let settled = directory.1.elapsed().is_ok_and(|age| age > TIME_GRAIN);
-        let looked_over =
-            Arc::new(Mutex::new(LookedOver { at: begun, took: begun.elapsed(), cuts, is_due: false }));
+        let looked_over = Arc::new(Mutex::new(LookedOver { at: Some(begun), took: begun.elapsed(), cuts }));
         let listed = Listed { segments: segments.clone(), directory, at: begun, settled, looked_over };
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = Some(listed);
         Ok(segments)
     }
 
-    /// The next one who wants its segments looks at each of them, where that takes a moment only: a file that is opened shows
-    /// what a restore has written in place before. Else such a thing is seen a little later.
-    pub fn look_over(&self) {
+    /// Looks now at the segments with these offsets, where that takes a moment only: a file that is opened shows what a restore
+    /// has written in place before. Else such a thing is seen a little later.
+    pub fn look_over(&self, offsets: Range<Offset>) {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(listed) = state.as_ref().filter(|listed| listed.takes_a_moment()) {
-            listed.looked_over.lock().unwrap_or_else(PoisonError::into_inner).is_due = true;
+        let Some(listed) = state.as_ref() else { return };
+        let first = Self::floor(&listed.segments, offsets.start);
+        let behind = listed.segments.partition_point(|segment| segment.lower < offsets.end);
+        let wanted = listed.segments.get(first..behind).unwrap_or_default();
+        if takes_a_moment(wanted.len()) && !wanted.iter().all(|segment| segment.is_in_place()) {
+            listed.looked_over.lock().unwrap_or_else(PoisonError::into_inner).at = None;
         }
     }
 
@@ -405,18 +408,18 @@ impl Partition {
 
 impl Listed {
     /// Whether no segment was cut or replaced in place, of which the directory says nothing. That is looked for as often as it
-    /// costs little, when somebody asks for it, and when one was found.
+    /// costs little, and when one was found.
     fn is_in_place(&self, pool: &FilePool) -> bool {
         /// Of the time, one part in so many is spent on looking.
         const SHARE: u32 = 100;
-        let last = match self.takes_a_moment() {
+        let last = match takes_a_moment(self.segments.len()) {
             true => Ok(self.looked_over.lock().unwrap_or_else(PoisonError::into_inner)),
             false => self.looked_over.try_lock(),
         };
         let Ok(mut last) = last else { return true };
         let cuts = pool.cuts();
-        let took = last.took.min(self.expected_look());
-        let is_due = last.is_due || last.at.elapsed() >= took.saturating_mul(SHARE);
+        let took = last.took.min(time_of_looking(self.segments.len()));
+        let is_due = last.at.is_none_or(|at| at.elapsed() >= took.saturating_mul(SHARE));
         if last.cuts == cuts && !is_due {
             return true;
         }
@@ -424,23 +427,23 @@ impl Listed {
         let is_same = |segment: &Arc<Segment>| !segment.was_cut() && (!is_due || segment.is_in_place());
         let is_in_place = self.segments.iter().all(is_same);
         if is_due {
-            (last.at, last.took, last.is_due) = (begun, begun.elapsed(), false);
+            (last.at, last.took) = (Some(begun), begun.elapsed());
         }
         last.cuts = cuts;
         is_in_place
     }
+}
 
-    /// Looking at a segment takes no more than a few microseconds, unless the machine does something else meanwhile.
-    fn expected_look(&self) -> Duration {
-        const LOOK: Duration = Duration::from_micros(3);
-        LOOK.saturating_mul(u32::try_from(self.segments.len()).unwrap_or(u32::MAX))
-    }
+/// Looking at a segment takes no more than a few microseconds, unless the machine does something else meanwhile.
+fn time_of_looking(segments: usize) -> Duration {
+    const LOOK: Duration = Duration::from_micros(3);
+    LOOK.saturating_mul(u32::try_from(segments).unwrap_or(u32::MAX))
+}
 
-    /// Whether all of it may be looked at whenever somebody asks.
-    fn takes_a_moment(&self) -> bool {
-        const MOMENT: Duration = Duration::from_millis(5);
-        self.expected_look() <= MOMENT
-    }
+/// Whether so many may be looked at whenever somebody asks.
+fn takes_a_moment(segments: usize) -> bool {
+    const MOMENT: Duration = Duration::from_millis(5);
+    time_of_looking(segments) <= MOMENT
 }
 
 fn find_in(segment: &Arc<Segment>, target: Offset) -> Result<Option<Found>, LogError> {

@@ -108,15 +108,15 @@ impl Follower {
         // Listed before it is read: what was sealed by then is read to its end.
         let segments = self.view.partition.segments()?;
         let Some(segment) = self.place(&segments)? else { return Ok(Reached::End) };
-        // Before it is read: it may be written to and sealed while it is.
-        let below = Some(segment.below()).filter(|below| *below != Offset(i64::MAX));
-        match (self.read(env, &segment, found)?, below) {
-            (Reached::End, Some(below)) => {
-                self.next = self.next.max(below);
+        // Asked before it is read: it may be written to and sealed while it is.
+        let was_sealed = !segment.is_active();
+        match self.read(env, &segment, found)? {
+            Reached::End if was_sealed => {
+                self.next = self.next.max(segment.below());
                 self.at = None;
                 Ok(Reached::NextSegment)
             }
-            (reached, _) => Ok(reached),
+            reached => Ok(reached),
         }
     }
 
@@ -173,6 +173,7 @@ impl Follower {
         if start.position.0 >= len {
             return Ok(Reached::End);
         }
+        let was_sealed = !segment.is_active();
         let mut scanner = segment.scanner(file, len, start);
         let limit = env.bound().min(self.view.limit());
         loop {
@@ -196,7 +197,6 @@ impl Follower {
                 }
                 Step::End(tail) => {
                     env.problems.note_tail(segment, &tail);
-                    let was_sealed = start.below != Offset(i64::MAX);
                     let is_damaged = was_sealed && matches!(tail, Tail::Torn(_) | Tail::Bad(_));
                     if is_damaged && self.view.scope.fail_on_damage {
                         return Err(damaged(segment, segment.below()));

@@ -16,18 +16,17 @@ use twox_hash::XxHash32;
 use zstd::zstd_safe::{CCtx, CParameter};
 
 use crate::format::batch::Codec;
+use crate::format::compression::lz4;
+use crate::format::compression::snappy::XERIAL_MAGIC;
 
-/// Xerial's magic, its version and the oldest compatible one.
-const XERIAL: [u8; 16] = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1];
+/// Xerial's version, and the oldest compatible one.
+const XERIAL_VERSIONS: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
 /// snappy-java's.
 const SNAPPY_BLOCK: usize = 32 * 1024;
 /// The smallest that a frame can have, and Kafka's.
 const LZ4_BLOCK: usize = 64 * 1024;
-const LZ4_MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 /// Version 1 and independent blocks; blocks of 64 KiB.
 const LZ4_DESCRIPTOR: [u8; 2] = [0x60, 0x40];
-/// The bit of a block that is as it was.
-const LZ4_STORED: u32 = 1 << 31;
 
 /// A codec, and how hard it tries: `compression.type`, `compression.gzip.level` and `compression.zstd.level`. lz4 has one level here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +79,8 @@ impl Encoder {
     }
 
     fn snappy(&mut self, data: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-        out.extend_from_slice(&XERIAL);
+        out.extend_from_slice(XERIAL_MAGIC);
+        out.extend_from_slice(&XERIAL_VERSIONS);
         let mut encoder = snap::raw::Encoder::new();
         for piece in data.chunks(SNAPPY_BLOCK) {
             self.block.resize(snap::raw::max_compress_len(piece.len()), 0);
@@ -92,7 +92,7 @@ impl Encoder {
     }
 
     fn lz4(&mut self, data: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-        out.extend_from_slice(&LZ4_MAGIC);
+        out.extend_from_slice(&lz4::MAGIC);
         out.extend_from_slice(&LZ4_DESCRIPTOR);
         let [_, _, checksum, _] = XxHash32::oneshot(0, &LZ4_DESCRIPTOR).to_be_bytes();
         out.push(checksum);
@@ -100,7 +100,7 @@ impl Encoder {
             self.block.resize(get_maximum_output_size(piece.len()), 0);
             let len = compress_into(piece, &mut self.block).map_err(io::Error::other)?;
             let smaller = self.block.get(..len).filter(|block| block.len() < piece.len());
-            let word = smaller.map_or(Ok(length(piece.len())? | LZ4_STORED), |block| length(block.len()))?;
+            let word = smaller.map_or(Ok(length(piece.len())? | lz4::STORED), |block| length(block.len()))?;
             out.extend_from_slice(&word.to_le_bytes());
             out.extend_from_slice(smaller.unwrap_or(piece));
         }

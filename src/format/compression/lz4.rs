@@ -20,8 +20,9 @@ use twox_hash::XxHash32;
 use crate::format::compression::Stop;
 use crate::format::compression::output::Output;
 
-const MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
-const STORED: u32 = 1 << 31;
+pub(super) const MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
+/// The bit of a block that is as it was.
+pub(super) const STORED: u32 = 1 << 31;
 const CUT: Stop = Stop::Bad("it is cut short");
 
 struct Frame {

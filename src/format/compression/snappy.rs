@@ -6,7 +6,7 @@
 use crate::format::compression::Stop;
 use crate::format::compression::output::Output;
 
-const XERIAL_MAGIC: &[u8; 8] = b"\x82SNAPPY\0";
+pub(super) const XERIAL_MAGIC: &[u8; 8] = b"\x82SNAPPY\0";
 
 pub(super) fn decode(data: &[u8], output: &mut Output) -> Result<(), Stop> {
     let Some(mut rest) = after_header(data) else {

@@ -96,19 +96,21 @@ pub fn changed(metadata: &Metadata) -> SystemTime {
 }
 
 /// Opens a regular file of the source: read-only, without changing its access time where that is allowed, never
-/// through a symbolic link, never waiting (a FIFO that is named like a segment must not hang the mount).
+/// through a symbolic link, never waiting (a FIFO that is named like a segment must not hang the mount). With what the
+/// system says of it.
 ///
 /// # Errors
 /// The system's; `InvalidInput` when it is no regular file.
-pub fn open_without_trace(path: &Path) -> io::Result<File> {
+pub(in crate::log) fn open_without_trace(path: &Path) -> io::Result<(File, Metadata)> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
     let open = |extra| OpenOptions::new().read(true).custom_flags(flags | extra).open(path);
     let file = open(libc::O_NOATIME)
         .or_else(|error| if error.raw_os_error() == Some(libc::EPERM) { open(0) } else { Err(error) })?;
-    if !file.metadata()?.is_file() {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
-    Ok(file)
+    Ok((file, metadata))
 }
 
 /// Whether a file was written to so recently that its last batch may still be on its way.

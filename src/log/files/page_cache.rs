@@ -6,8 +6,10 @@
 //! was asked about, is turned off, and ours takes its place. Of rendered files the mount itself holds pages; they count too.
 
 use std::collections::VecDeque;
-use std::io;
+use std::fs::{File, Metadata};
+use std::num::NonZeroU64;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -144,9 +146,9 @@ impl Brought {
 impl Named {
     /// The descriptor that read it may be closed: descriptors are few, and must not hold what a broker has deleted.
     fn give_back(&self, span: Range<u64>) {
-        let Ok(file) = open_without_trace(&self.path) else { return };
-        if file.metadata().is_ok_and(|metadata| FileId::of(&metadata) == self.id) {
-            let len = std::num::NonZeroU64::new(span.end - span.start);
+        let Ok((file, metadata)) = open_without_trace(&self.path) else { return };
+        if FileId::of(&metadata) == self.id {
+            let len = NonZeroU64::new(span.end - span.start);
             let _ = fadvise(&file, span.start, len, Advice::DontNeed);
         }
     }
@@ -169,20 +171,19 @@ struct Place {
 
 impl Reading {
     /// Of a file whose pages can be asked about; `None` for those of other people.
-    pub(in crate::log) fn new(file: &std::fs::File, path: &Path) -> io::Result<Option<Self>> {
-        let metadata = file.metadata()?;
-        let can_tell = sys::effective_uid() == 0
-            || sys::effective_uid() == std::os::unix::fs::MetadataExt::uid(&metadata);
+    pub(in crate::log) fn new(file: &File, metadata: &Metadata, path: &Path) -> Option<Self> {
+        let user = sys::effective_uid();
+        let can_tell = user == 0 || user == metadata.uid();
         if !can_tell || fadvise(file, 0, None, Advice::Random).is_err() {
-            return Ok(None);
+            return None;
         }
-        let named = Arc::new(Named { path: path.to_owned(), id: FileId::of(&metadata) });
+        let named = Arc::new(Named { path: path.to_owned(), id: FileId::of(metadata) });
         // Nothing follows the first read yet.
-        Ok(Some(Self { named, place: Mutex::new(Place { at: u64::MAX, known: 0 }) }))
+        Some(Self { named, place: Mutex::new(Place { at: u64::MAX, known: 0 }) })
     }
 
     /// Bytes of `file` are about to be read.
-    pub(in crate::log) fn will_read(&self, file: &std::fs::File, position: u64, len: usize) {
+    pub(in crate::log) fn will_read(&self, file: &File, position: u64, len: usize) {
         let end = position.saturating_add(len as u64);
         let Some(wanted) = self.lock().go_on(position..end) else { return };
         let Ok(metadata) = file.metadata() else { return };
@@ -192,7 +193,7 @@ impl Reading {
         }
         for cold in cold_pieces(file, wanted) {
             let ahead = cold.start.max(end)..cold.end;
-            if let Some(len) = std::num::NonZeroU64::new(ahead.end.saturating_sub(ahead.start)) {
+            if let Some(len) = NonZeroU64::new(ahead.end.saturating_sub(ahead.start)) {
                 let _ = fadvise(file, ahead.start, Some(len), Advice::WillNeed);
             }
             PageCache::of_process().add(Pages { of: Of::Source(self.named.clone()), span: cold });
@@ -221,7 +222,7 @@ impl Place {
 }
 
 /// The pieces of which nothing is in the page cache, neighbours in one.
-fn cold_pieces(file: &std::fs::File, wanted: Range<u64>) -> Vec<Range<u64>> {
+fn cold_pieces(file: &File, wanted: Range<u64>) -> Vec<Range<u64>> {
     let Ok(is_there) = sys::resident_pages(file, wanted.clone()) else { return Vec::new() };
     let pages_of_piece = usize::try_from(PIECE / sys::page_size()).unwrap_or(1).max(1);
     let mut cold: Vec<Range<u64>> = Vec::new();

@@ -28,11 +28,6 @@ impl SourceFile {
     pub fn metadata(&self) -> io::Result<Metadata> {
         self.file.metadata()
     }
-
-    /// For what is done with a file but reading it.
-    pub const fn as_file(&self) -> &File {
-        &self.file
-    }
 }
 
 impl ReadAt for SourceFile {
@@ -72,13 +67,13 @@ impl io::Read for Sequential<'_> {
     }
 }
 
-/// Opens a regular file of the source, see [`open_without_trace`].
+/// Opens a regular file of the source, see `open_without_trace`.
 ///
 /// # Errors
 /// The system's; `InvalidInput` when it is no regular file.
 pub fn open(path: &Path) -> io::Result<SourceFile> {
-    let file = open_without_trace(path)?;
-    let reading = Reading::new(&file, path)?;
+    let (file, metadata) = open_without_trace(path)?;
+    let reading = Reading::new(&file, &metadata, path);
     Ok(SourceFile { file, reading })
 }
 

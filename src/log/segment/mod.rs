@@ -366,13 +366,13 @@ impl Segment {
     /// # Errors
     /// Those of [`Self::open`].
     pub fn start_before(&self, offset: Offset, distance: u64) -> Result<Start, LogError> {
-        let end = if offset < self.below() && self.index_floor(offset).is_some() {
-            self.start_near(offset)?.position
-        } else {
-            self.end()?.position
+        let fits = |next: Offset| next <= offset;
+        let end = match self.index_floor(offset).filter(|_| offset < self.below()) {
+            Some(near) => self.scan_behind(Some(near), fits)?.0.at().position,
+            None => self.end()?.position,
         };
         let indexed = self.index_floor_position(end.0.saturating_sub(distance));
-        Ok(self.scan_behind(indexed, |next| next <= offset)?.0.at())
+        Ok(self.scan_behind(indexed, fits)?.0.at())
     }
 
     /// A scanner that begins behind the batch of the first entry, if the offset after it passes `fits`, and sound batches are where
