@@ -172,8 +172,12 @@ fn bytes(first: i64, times: &[i64]) -> Vec<u8> {
 }
 
 fn append(data: &TempDir, number: i32, first: i64, times: &[i64]) {
+    append_to(data, number, 0, first, times);
+}
+
+fn append_to(data: &TempDir, number: i32, base: i64, first: i64, times: &[i64]) {
     use std::io::Write as _;
-    let path = data.path().join(format!("t-{number}/00000000000000000000.log"));
+    let path = data.path().join(format!("t-{number}/{base:020}.log"));
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
     file.unwrap().write_all(&bytes(first, times)).unwrap();
@@ -201,6 +205,33 @@ fn what_comes_later_is_added_at_the_end_for_all_who_have_the_file_open() {
     assert_eq!(fs.attributes(0, &node, Effort::All).unwrap().size, 23);
     // Who comes new to it is given all of it in one go.
     assert_eq!(shown::read(&fs, "t/all/tail"), b"10\n20\n30\n15\n40\n50\n5\n60\n");
+}
+
+/// Found by a load of thirty minutes: a reader kept its place among the blocks of a segment that was rolled meanwhile, and what came
+/// behind the segment was left for another round, which never came when nothing was appended any more.
+#[test]
+fn what_comes_behind_a_roll_is_merged_with_the_rest_of_its_round() {
+    let data = tempfile::tempdir().unwrap();
+    let times: Vec<i64> = (0..12_000).collect();
+    // More than a block, and the beginning of another one.
+    append(&data, 0, 0, &times);
+    append(&data, 0, 12_000, &[20_000]);
+    append(&data, 1, 0, &[5]);
+    let fs = shown::open(data.path().to_str().unwrap(), Options::default());
+    let node = fs.resolve("t/all/log").unwrap();
+    let content = fs.content(0, &node).unwrap();
+    let read = |at: usize, len: usize| {
+        let mut out = Vec::new();
+        fs.read_content(&content, at as u64, len, &mut out).unwrap();
+        out
+    };
+    let mut all = read(0, 1000);
+    append(&data, 0, 12_001, &[20_001]);
+    append_to(&data, 0, 12_002, 12_002, &[30_000]);
+    all.extend(read(all.len(), 1 << 20));
+    let text = String::from_utf8(all).unwrap();
+    assert_eq!(text.lines().count(), 12_004);
+    assert!(text.ends_with("11999\n20000\n20001\n30000\n"), "{}", &text[text.len() - 60..]);
 }
 
 #[test]

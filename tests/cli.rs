@@ -94,7 +94,7 @@ fn mistakes_are_one_line_with_what_would_work() {
     );
     assert_eq!(
         error(&["mount", "-o", "rw", "/data", "/mnt"]),
-        "-o rw: topicfs mounts read-only, leave `rw` out"
+        "-o rw: a mount is read-only unless it is for appending: `--rw`, or the option `append`"
     );
     assert_eq!(
         error(&["mount", "/", "/no/such/place"]),

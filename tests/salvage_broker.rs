@@ -17,7 +17,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use common::batches::{Plan, encode};
 use common::fixtures;
-use common::kafka::{Kafka, free_ports};
+use common::kafka::{Kafka, dump, faults, free_ports};
 use common::salvaged::{files, salvage, scratch, with_interval};
 use common::shown::ShownRecord;
 use kafka_protocol::records::Compression;
@@ -163,22 +163,6 @@ fn check_rebuilt(name: &str, ours: &Path, theirs: &Path) {
         side.keys().filter(|file| file.ends_with(".txnindex")).cloned().collect::<Vec<_>>()
     };
     assert_eq!(txn_indexes(&ours), txn_indexes(&theirs), "{name}");
-}
-
-/// What kafka-dump-log says of all files of a partition.
-fn dump(kafka: &mut Kafka, partition: &Path) -> String {
-    let kinds = [".log", "index", ".snapshot"];
-    let files =
-        files(partition).into_iter().filter(|(name, _)| kinds.iter().any(|kind| name.ends_with(kind)));
-    let files: Vec<_> = files.map(|(_, path)| path.to_str().unwrap().to_owned()).collect();
-    kafka.run(&["dump", &files.join(",")])["text"].as_str().unwrap().to_owned()
-}
-
-/// The lines in which kafka-dump-log complains. 4.4 says "Non-consecutive offsets" also of gaps that are real, as those of
-/// compaction and of what was lost, and of logs that don't begin at 0.
-fn faults(dump: &str) -> Vec<&str> {
-    let words = ["Mismatch", "mismatch", "out of order", "thrown", "orrupt", "rror", "isvalid: false"];
-    dump.lines().filter(|line| words.iter().any(|word| line.contains(word))).collect()
 }
 
 fn check_dump(kafka: &mut Kafka, name: &str, partition: &Path) {

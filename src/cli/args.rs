@@ -40,6 +40,10 @@ pub enum Command {
     Manifest(ManifestArgs),
     /// Write what is sound of a source as clean data directories
     Salvage(SalvageArgs),
+    /// Append lines of standard input to a partition, without a mount
+    Append(AppendArgs),
+    /// Repair what an unclean stop has left, and keep what is cut
+    Recover(RecoverArgs),
     /// Print segments, indexes, snapshots and checkpoints as kafka-dump-log does
     #[command(long_about = DUMP_ABOUT)]
     Dump(DumpArgs),
@@ -85,6 +89,9 @@ pub struct MountArgs {
     /// What is shown and how.
     #[command(flatten)]
     pub options: OptionArgs,
+    /// Append records, too: lines written to `append` files. No broker may run on the directory
+    #[arg(long)]
+    pub rw: bool,
     /// Stay in the foreground, with messages on stderr
     #[arg(long)]
     pub foreground: bool,
@@ -92,6 +99,55 @@ pub struct MountArgs {
     #[arg(long, value_name = "FILE")]
     pub log_file: Option<PathBuf>,
 }
+
+/// `topicfs append`
+#[derive(Debug, Args)]
+#[command(after_help = APPEND_EXAMPLES)]
+pub struct AppendArgs {
+    /// A data directory, several with commas between, or a server.properties; no broker may run on it
+    pub source: String,
+    /// TOPIC/PARTITION: lines are values; with .jsonl, .tsv, .nul or .blob behind it as the append files of a mount
+    pub partition: String,
+    /// How it is written, with the names of Kafka's topic configurations.
+    #[command(flatten)]
+    pub options: OptionArgs,
+    /// Make the topic or partition if it is not there
+    #[arg(long)]
+    pub create: bool,
+}
+
+/// `topicfs recover`
+#[derive(Debug, Args)]
+#[command(after_help = RECOVER_EXAMPLES)]
+pub struct RecoverArgs {
+    /// A data directory, several with commas between, or a server.properties; no broker may run on it
+    pub source: String,
+    /// Say what would be done, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// An empty or missing directory for what is cut, if that is more than torn or zero tails
+    #[arg(long, value_name = "DIR")]
+    pub quarantine: Option<PathBuf>,
+    /// How it is written, with the names of Kafka's topic configurations.
+    #[command(flatten)]
+    pub options: OptionArgs,
+}
+
+const APPEND_EXAMPLES: &str = "\
+Examples:
+  topicfs append data notes/0 < notes.txt
+  journalctl -o json | topicfs append --create -o compression.type=zstd data journal/0
+  topicfs cat data orders/0/log.jsonl | topicfs append other orders/0.jsonl
+
+Exit status: 0 all is appended and durable; 2 a line was refused, or it could not run.";
+
+const RECOVER_EXAMPLES: &str = "\
+Examples:
+  topicfs recover --dry-run data
+  topicfs recover --quarantine /var/tmp/cut data
+
+Exit status: 0 all partitions are sound now (with --dry-run: were, or lack no more than a torn or zero tail), 1 something has to be
+cut that --quarantine DIR would keep, 2 it could not run.";
 
 /// `topicfs umount`
 #[derive(Debug, Args)]

@@ -11,6 +11,8 @@
 //! | [`ls`], [`cat`], [`tail`], [`index`] | the same tree without a mount |
 //! | [`manifest`] | what each file of a source is |
 //! | [`salvage`] | what is sound, written as clean data directories |
+//! | [`append`], [`recover`] | lines appended to a partition; what an unclean stop has left, repaired |
+//! | `own` | data directories that are written to |
 //! | [`dump`] | single files, as kafka-dump-log prints them |
 //! | [`verify`] | everything checked |
 //! | [`config`] | a configuration file checked |
@@ -18,6 +20,7 @@
 //! | [`progress`] | the bar of work that takes long |
 //! | [`logging`] | where messages go |
 
+pub mod append;
 pub mod args;
 pub mod cat;
 pub mod config;
@@ -29,7 +32,9 @@ pub mod logging;
 pub mod ls;
 pub mod manifest;
 pub mod mount;
+mod own;
 pub mod progress;
+pub mod recover;
 pub mod salvage;
 pub mod tail;
 pub mod verify;
@@ -77,6 +82,8 @@ fn dispatch(topicfs: &TopicFs) -> anyhow::Result<ExitCode> {
         Command::Index(args) => quietly(level).and_then(|()| index::run(args)),
         Command::Manifest(args) => quietly(level).and_then(|()| manifest::run(args)),
         Command::Salvage(args) => quietly(level).and_then(|()| salvage::run(args)),
+        Command::Append(args) => quietly(level).and_then(|()| append::run(args)),
+        Command::Recover(args) => quietly(level).and_then(|()| recover::run(args)),
         Command::Dump(args) => quietly(level).and_then(|()| dump::run(args)),
         Command::Verify(args) => quietly(level).and_then(|()| verify::run(args)),
         Command::Config(args) => quietly(level).and_then(|()| config::run(args)),
@@ -198,7 +205,7 @@ mod tests {
 
     /// Splits an example as a shell would, up to a pipe, a redirection or the remark behind it.
     fn example_words(line: &str) -> Vec<String> {
-        let command = line.split(['|', '>']).next().unwrap().split("   ").next().unwrap();
+        let command = line.split(['|', '>', '<']).next().unwrap().split("   ").next().unwrap();
         command.split_whitespace().map(|word| word.trim_matches('\'').to_owned()).collect()
     }
 

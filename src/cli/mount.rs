@@ -9,7 +9,8 @@ use anyhow::{Context, anyhow};
 use super::COULD_NOT_RUN;
 use super::args::{HelperArgs, MountArgs, UmountArgs};
 use super::logging::{self, Level, Syslog, To, open_file};
-use crate::config::{Caller, Config};
+use super::own;
+use crate::config::{Caller, Config, MountOptions};
 use crate::fs::Fs;
 use crate::fs::follow::is_follow;
 use crate::fuse::{Adapter, forget, touch};
@@ -42,7 +43,8 @@ struct Log {
 /// # Errors
 /// Whatever keeps the mount from serving.
 pub fn run(args: &MountArgs, level: Option<Level>) -> anyhow::Result<ExitCode> {
-    let config = args.options.load(Caller::Person)?;
+    let mut config = args.options.load(Caller::Person)?;
+    config.mount.append |= args.rw;
     let log = Log { file: log_file(args.log_file.as_deref(), &config)?, level };
     let job = prepare(&args.source, &args.mountpoint, config, log)?;
     if args.foreground { serve(job, Reporter::Foreground) } else { in_background(job) }
@@ -68,7 +70,11 @@ pub fn help_mount(args: &HelperArgs) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// When it stays mounted.
 pub fn unmount(args: &UmountArgs) -> anyhow::Result<ExitCode> {
-    unmount::unmount(&args.mountpoint, if args.lazy { How::Detach } else { How::IfUnused }, is_follow)?;
+    let how = if args.lazy { How::Detach } else { How::IfUnused };
+    let mount = unmount::unmount(&args.mountpoint, how, is_follow)?;
+    if mount.is_writable && how == How::IfUnused {
+        own::wait_until_closed(&mount.source);
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -140,7 +146,14 @@ fn in_background(job: Job) -> anyhow::Result<ExitCode> {
 fn serve(job: Job, reporter: Reporter) -> anyhow::Result<ExitCode> {
     sys::on_closed_pipe(ClosedPipe::Fails);
     match start(job, &reporter) {
-        Ok(mounted) => until_unmounted(mounted, reporter),
+        Ok((mounted, fs)) => {
+            let ended = until_unmounted(mounted, reporter);
+            if let Err(error) = fs.stop_writing() {
+                tracing::error!(%error, "the logs could not be closed; the next mount recovers them");
+                return Ok(ExitCode::from(COULD_NOT_RUN));
+            }
+            ended
+        }
         Err(error) if reporter.failed(&format!("{error:#}")) => Ok(ExitCode::from(COULD_NOT_RUN)),
         Err(error) => Err(error),
     }
@@ -161,10 +174,14 @@ fn until_unmounted(mounted: Mounted, reporter: Reporter) -> anyhow::Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-fn start(job: Job, reporter: &Reporter) -> anyhow::Result<Mounted> {
+fn start(job: Job, reporter: &Reporter) -> anyhow::Result<(Mounted, Arc<Fs>)> {
     let Job { source, mountpoint, config, log } = job;
     let logs = start_logging(log, reporter)?;
     let signals = Signals::take(|| ())?;
+    let owned = if config.mount.append { own::own(&source, &config)? } else { Vec::new() };
+    for directory in &owned {
+        own::tell_of_cluster(directory);
+    }
     let fs = match open(&source, &config) {
         Ok(fs) => fs,
         Err(error) => {
@@ -174,13 +191,17 @@ fn start(job: Job, reporter: &Reporter) -> anyhow::Result<Mounted> {
         }
     };
     checks::apart(&mountpoint, &fs.source().directories())?;
-    let plan = Plan { path: mountpoint, source_name: source, allow_other: config.mount.allow_other };
-    let mounted = signals.around(|| mount(fs, &plan))?;
+    if config.mount.append {
+        fs.write_to(owned);
+    }
+    let MountOptions { allow_other, append: is_writable, .. } = config.mount;
+    let plan = Plan { path: mountpoint, source_name: source, allow_other, is_writable };
+    let mounted = signals.around(|| mount(fs.clone(), &plan))?;
     tracing::info!("{} is mounted on {}", plan.source_name, plan.path.display());
     if !logs {
         eprintln!("topicfs: no syslog here, so messages of the mount are lost; --log-file keeps them");
     }
-    Ok(mounted)
+    Ok((mounted, fs))
 }
 
 /// Mounts a file system; whoever watches its growing files is told of growth where that can be had.

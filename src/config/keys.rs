@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use super::Config;
 use super::kind::Kind;
-use crate::fs::options::{From, Isolation, Listing, OnDamage, UpTo};
+use crate::fs::options::{CompressionType, From, Isolation, Listing, OnDamage, TimestampType, UpTo};
 use crate::fs::topic_options::TopicChoices;
 use crate::view::encoding::Encoding;
 
@@ -23,6 +23,13 @@ pub(super) struct Key<T> {
 macro_rules! of_topic {
     ($kind:ident, $place:ident) => {
         Kind::$kind(|choices| choices.$place.clone(), |choices, value| choices.$place = Some(value))
+    };
+}
+
+/// A [`Kind::Integer`] that is kept at some place of `TopicChoices`.
+macro_rules! in_range {
+    ($range:expr, $place:ident) => {
+        Kind::Integer($range, |choices| choices.$place, |choices, value| choices.$place = Some(value))
     };
 }
 
@@ -96,6 +103,59 @@ pub(super) const TOPIC_KEYS: &[Key<TopicChoices>] = &[
         about: "`ls by-key` lists the keys that have a value",
         kind: of_topic!(Flag, by_key_listed),
     },
+    Key {
+        name: "compression.type",
+        about: "how appended batches are compressed",
+        kind: choice!(CompressionType, compression_type),
+    },
+    Key {
+        name: "compression.gzip.level",
+        about: "1 to 9, or -1 for its own",
+        kind: in_range!(-1..=9, gzip_level),
+    },
+    Key {
+        name: "compression.zstd.level",
+        about: "-131072 to 22",
+        kind: in_range!(-131_072..=22, zstd_level),
+    },
+    Key {
+        name: "max.message.bytes",
+        about: "largest batch that is appended",
+        kind: of_topic!(Size, max_message_bytes),
+    },
+    Key {
+        name: "message.timestamp.type",
+        about: "which time appended records have",
+        kind: choice!(TimestampType, timestamp_type),
+    },
+    Key { name: "segment.bytes", about: "how large a segment gets", kind: of_topic!(Size, segment_bytes) },
+    Key { name: "segment.ms", about: "how old, in milliseconds", kind: of_topic!(Milliseconds, segment_ms) },
+    Key {
+        name: "segment.jitter.ms",
+        about: "up to how much earlier it is rolled",
+        kind: of_topic!(Milliseconds, segment_jitter_ms),
+    },
+    Key {
+        name: "segment.index.bytes",
+        about: "how large its indexes get",
+        kind: of_topic!(Size, segment_index_bytes),
+    },
+    Key {
+        name: "index.interval.bytes",
+        about: "bytes of a log between entries of its indexes",
+        kind: of_topic!(Size, index_interval_bytes),
+    },
+    Key {
+        name: "flush.messages",
+        about: "after how many records a log is synced",
+        kind: of_topic!(Count, flush_messages),
+    },
+    Key { name: "flush.ms", about: "after how many milliseconds", kind: of_topic!(Milliseconds, flush_ms) },
+    Key {
+        name: "append_to_open_transactions",
+        about: "append behind a transaction that is open",
+        kind: of_topic!(Flag, append_to_open_transactions),
+    },
 ];
 
 /// All other options, in the same order.
@@ -145,6 +205,21 @@ pub(super) const KEYS: &[Key<Config>] = &[
         name: "max_read_rate",
         about: "bytes a second that measuring may read",
         kind: optional!(Rate, options.max_read_rate),
+    },
+    Key {
+        name: "append",
+        about: "mount for appending, as --rw does; for fstab",
+        kind: of_mount!(Flag, mount.append),
+    },
+    Key {
+        name: "allow_delete",
+        about: "when appending: `rmdir` removes topics",
+        kind: of_mount!(Flag, options.allow_delete),
+    },
+    Key {
+        name: "allow_cluster_topics",
+        about: "when appending: topics are made and removed in a cluster's directory too",
+        kind: of_mount!(Flag, options.allow_cluster_topics),
     },
     Key {
         name: "noxattr",

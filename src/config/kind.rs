@@ -1,5 +1,6 @@
 //! The kinds of values that options have: how they are read, and written back.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,6 +20,10 @@ pub(super) enum Kind<T> {
     Flag(Get<T, bool>, Set<T, bool>),
     /// At least 1.
     Count(Get<T, u64>, Set<T, u64>),
+    /// Within a range.
+    Integer(RangeInclusive<i64>, Get<T, i64>, Set<T, i64>),
+    /// A time in Kafka's unit.
+    Milliseconds(Get<T, u64>, Set<T, u64>),
     Size(Get<T, u64>, Set<T, u64>),
     /// A size in memory, at least 1.
     Memory(Get<T, usize>, Set<T, usize>),
@@ -37,7 +42,8 @@ impl<T> Kind<T> {
     pub(super) fn syntax(&self) -> String {
         match self {
             Self::Flag(..) => String::new(),
-            Self::Count(..) => "=N".to_owned(),
+            Self::Count(..) | Self::Integer(..) => "=N".to_owned(),
+            Self::Milliseconds(..) => "=MS".to_owned(),
             Self::Size(..) | Self::Memory(..) | Self::Rate(..) => "=SIZE".to_owned(),
             Self::Time(..) => "=TIME".to_owned(),
             Self::Directory(..) => "=DIR".to_owned(),
@@ -64,6 +70,10 @@ impl<T> Kind<T> {
         match self {
             Self::Flag(_, set) => set(place, value.flag()?),
             Self::Count(_, set) => set(place, value.count().filter(|count| *count > 0)?),
+            Self::Integer(range, _, set) => {
+                set(place, value.integer().filter(|number| range.contains(number))?);
+            }
+            Self::Milliseconds(_, set) => set(place, value.milliseconds()?),
             Self::Size(_, set) => set(place, value.size()?),
             Self::Memory(_, set) => {
                 set(place, usize::try_from(value.size()?).ok().filter(|size| *size > 0)?);
@@ -85,6 +95,10 @@ impl<T> Kind<T> {
         let what = match self {
             Self::Flag(..) => "`true` or `false`".to_owned(),
             Self::Count(..) => "a whole number from 1, such as 1000".to_owned(),
+            Self::Integer(range, ..) => format!("a whole number from {} to {}", range.start(), range.end()),
+            Self::Milliseconds(..) => {
+                "milliseconds such as 60000, or a time with its unit such as 1h".to_owned()
+            }
             Self::Size(..) | Self::Memory(..) => "a size such as 64MiB".to_owned(),
             Self::Rate(..) => "bytes a second such as 50MiB".to_owned(),
             Self::Time(..) => "a time with its unit, such as 10s or 500ms".to_owned(),
@@ -107,7 +121,8 @@ impl<T> Kind<T> {
     pub(super) fn yaml(&self, place: &T) -> serde_yaml::Value {
         let value: Option<serde_yaml::Value> = match self {
             Self::Flag(get, _) => get(place).map(Into::into),
-            Self::Count(get, _) => get(place).map(Into::into),
+            Self::Count(get, _) | Self::Milliseconds(get, _) => get(place).map(Into::into),
+            Self::Integer(_, get, _) => get(place).map(Into::into),
             Self::Size(get, _) | Self::Rate(get, _) => get(place).map(|size| show_size(size).into()),
             Self::Memory(get, _) => get(place).map(|size| show_size(size as u64).into()),
             Self::Time(get, _) => get(place).map(|time| show_duration(time).into()),

@@ -42,6 +42,8 @@ pub struct MountOptions {
     pub allow_other: bool,
     /// Whether the mountpoint may have content, which the mount hides.
     pub nonempty: bool,
+    /// Whether records can be appended.
+    pub append: bool,
     /// Where messages go (`-o log_file=`), for fstab, which has no other place to say it.
     pub log_file: Option<PathBuf>,
 }

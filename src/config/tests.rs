@@ -132,7 +132,11 @@ fn the_words_of_fstab_are_ignored() {
 
 #[test]
 fn rw_is_an_error_from_a_person_only() {
-    assert_eq!(words("rw"), Err("-o rw: topicfs mounts read-only, leave `rw` out".to_owned()));
+    assert_eq!(
+        words("rw"),
+        Err("-o rw: a mount is read-only unless it is for appending: `--rw`, or the option `append`"
+            .to_owned())
+    );
     assert_eq!(words_of(Caller::MountHelper, "rw"), Ok(Config::default()));
 }
 

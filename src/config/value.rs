@@ -14,6 +14,8 @@ pub(super) enum Value {
     Bool(bool),
     /// YAML's whole numbers from 0.
     Number(u64),
+    /// YAML's whole numbers below 0.
+    Negative(i64),
     /// YAML's strings.
     Text(String),
     /// A list of strings in YAML.
@@ -42,6 +44,21 @@ impl Value {
             Self::Word(word) => word.parse().ok(),
             _ => None,
         }
+    }
+
+    /// A whole number.
+    pub(super) fn integer(&self) -> Option<i64> {
+        match self {
+            Self::Negative(number) => Some(*number),
+            Self::Word(word) => word.parse().ok(),
+            _ => self.count().and_then(|number| i64::try_from(number).ok()),
+        }
+    }
+
+    /// A number of milliseconds, or a time span; Kafka's names end in the unit.
+    pub(super) fn milliseconds(&self) -> Option<u64> {
+        let span = || u64::try_from(self.duration()?.as_millis()).ok();
+        self.count().or_else(span)
     }
 
     /// A number of bytes.
@@ -85,6 +102,7 @@ impl fmt::Display for Value {
             Self::Bare | Self::Null => f.write_str("nothing"),
             Self::Bool(flag) => write!(f, "`{flag}`"),
             Self::Number(number) => write!(f, "`{number}`"),
+            Self::Negative(number) => write!(f, "`{number}`"),
             Self::Word(text) | Self::Text(text) => write!(f, "`{}`", text.escape_debug()),
             Self::List(items) => write!(f, "the list `{}`", items.join(", ").escape_debug()),
             Self::Other(what) => f.write_str(what),

@@ -72,7 +72,11 @@ fn add(words: &mut Words, word: &str, caller: Caller) -> Result<(), ConfigError>
         ("formats" | "topics", _) => {
             return Err(error("that is a section of the file that `config=FILE` names".to_owned()));
         }
-        ("rw", None) => return Err(error("topicfs mounts read-only, leave `rw` out".to_owned())),
+        ("rw", None) => {
+            return Err(error(
+                "a mount is read-only unless it is for appending: `--rw`, or the option `append`".to_owned(),
+            ));
+        }
         (name, value) => match AnyKey::find(name) {
             Some(key) => words.settings.push((key, Word(value))),
             None if caller == Caller::SloppyMountHelper => {}

@@ -229,7 +229,7 @@ impl<'de, F: FnOnce(&Value) -> Result<(), String>> Visitor<'de> for AnyValue<F> 
     }
 
     fn visit_i64<E: de::Error>(self, number: i64) -> Result<(), E> {
-        self.assign(&Value::Other(format!("`{number}`")))
+        self.assign(&Value::Negative(number))
     }
 
     fn visit_u128<E: de::Error>(self, number: u128) -> Result<(), E> {

@@ -68,6 +68,11 @@ impl BatchBuilder {
         self.count == 0
     }
 
+    /// The largest timestamp of its records.
+    pub const fn max_timestamp(&self) -> Timestamp {
+        self.max_timestamp
+    }
+
     /// Adds a record unless the batch would have more than `most` bytes before it is compressed; whether it did. Kafka compares
     /// `max.message.bytes` with the bytes after compressing, which are hardly ever more.
     pub fn push(&mut self, record: &NewRecord<'_>, most: usize) -> bool {
@@ -112,9 +117,14 @@ impl BatchBuilder {
             out.truncate(begun);
             return written;
         }
+        self.clear();
+        Ok(())
+    }
+
+    /// Forgets the records.
+    pub fn clear(&mut self) {
         self.records.clear();
         (self.count, self.base_timestamp, self.max_timestamp) = (0, Timestamp::NONE, Timestamp::NONE);
-        Ok(())
     }
 
     /// Writes the header of `entry`, whose records are there.

@@ -55,33 +55,46 @@ pub struct Owner {
     pub file_mode: u16,
     /// The mode of directories.
     pub dir_mode: u16,
+    /// The mode of append files.
+    pub append_mode: u16,
 }
 
 impl Owner {
     /// The user who mounted, and nobody else.
     pub fn only(uid: u32, gid: u32) -> Self {
-        Self { uid, gid, file_mode: 0o400, dir_mode: 0o500 }
+        Self { uid, gid, file_mode: 0o400, dir_mode: 0o500, append_mode: 0o200 }
     }
 
-    /// Those who may read the source: its owner, group and mode, without write bits, and without execute bits on files.
+    /// Those who may read the source: its owner, group and mode, without write bits but for append files, and without execute bits
+    /// on files.
     pub fn of_source(metadata: &Metadata) -> Self {
         let mode = metadata.mode();
         let read = mode & 0o444;
         // Who may read a file's text may also enter the directories that we make up from it.
         let enter = if metadata.is_dir() { mode & 0o555 } else { read | read >> 2 };
         let bits = |mode: u32| u16::try_from(mode & 0o777).unwrap_or(0);
-        Self { uid: metadata.uid(), gid: metadata.gid(), file_mode: bits(read), dir_mode: bits(enter) }
+        let (file_mode, dir_mode, append_mode) = (bits(read), bits(enter), bits(mode & 0o222));
+        Self { uid: metadata.uid(), gid: metadata.gid(), file_mode, dir_mode, append_mode }
     }
 }
 
 impl Owner {
+    /// The bits that let those who may append make directories too.
+    pub const fn make_mode(self) -> u16 {
+        self.append_mode
+    }
+
     /// Who is both, `only` that user where the two have different owners.
     pub fn both(self, other: Self, only: Self) -> Self {
         if (self.uid, self.gid) != (other.uid, other.gid) {
             return only;
         }
-        let (file_mode, dir_mode) = (self.file_mode & other.file_mode, self.dir_mode & other.dir_mode);
-        Self { file_mode, dir_mode, ..self }
+        Self {
+            file_mode: self.file_mode & other.file_mode,
+            dir_mode: self.dir_mode & other.dir_mode,
+            append_mode: self.append_mode & other.append_mode,
+            ..self
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use crate::format::batch::Decoder;
 use crate::format::record::Record;
+use crate::fs::appending::AppendFile;
 use crate::fs::attributes::record_time;
 use crate::fs::error::{FsError, again};
 use crate::fs::files;
@@ -101,6 +102,9 @@ impl Fs {
             Node::OfAll(key, AllItem::Follow(follow)) => {
                 Content::Follow(Arc::new(self.follow_topic(key, *follow)?))
             }
+            Node::Of(key, Item::Append(format)) => {
+                Content::Append(Arc::new(AppendFile::new(key.clone(), *format)))
+            }
             Node::Of(key, Item::Suspects) => Content::Suspects(self.view(key)?),
             Node::Of(key, Item::KeyRecords(records)) => Content::KeyHistory(self.key_history(key, records)?),
             Node::Of(_, Item::Record(..)) => Content::Bytes(self.record_content(node)?.bytes.clone()),
@@ -174,6 +178,8 @@ impl Fs {
                 out.truncate(begun + read);
             }
             Content::Manifest(text) => text.read(at, len, out),
+            // There is nothing to read, and nothing wrong with trying.
+            Content::Append(_) => {}
             Content::Directory(_) | Content::Keys(_) => return Err(FsError::IsADirectory),
         }
         Ok(())

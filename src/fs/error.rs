@@ -3,6 +3,13 @@
 use std::io;
 
 use crate::log::LogError;
+use crate::log::append::appender::AppendError;
+use crate::log::append::owned::OpenError;
+use crate::log::append::recovery::RecoveryError;
+use crate::log::append::topics::TopicError;
+use crate::units::PartitionId;
+use crate::view::lines::error::LineError;
+use crate::view::lines::writer::WriteError;
 use crate::view::partition_view::ViewError;
 
 /// Why an operation failed.
@@ -34,9 +41,33 @@ pub enum FsError {
     /// The mount has no extended attributes.
     #[error("extended attributes are turned off (noxattr)")]
     NoAttributes,
-    /// Mounts are read-only.
+    /// What can't be written to.
     #[error("read-only file system")]
     ReadOnly,
+    /// A line that is not appended.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A partition that can't be appended to.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A topic that can't be made or removed.
+    #[error(transparent)]
+    Topic(#[from] TopicError),
+    /// What can be done elsewhere, or with other options.
+    #[error("{reason}")]
+    Refused {
+        /// Why not.
+        reason: String,
+    },
+    /// It is there already.
+    #[error("it is there already")]
+    Exists,
+    /// Partitions come one after another.
+    #[error("a topic's partitions have all numbers from 0: the next one is {next}")]
+    BadPartition {
+        /// The number of the next.
+        next: PartitionId,
+    },
     /// Bytes of the source could not be shown.
     #[error(transparent)]
     View(#[from] ViewError),
@@ -96,6 +127,17 @@ impl FsError {
             Self::NoAttribute => libc::ENODATA,
             Self::NoAttributes => libc::ENOSYS,
             Self::ReadOnly => libc::EROFS,
+            Self::Refused { .. } => libc::EPERM,
+            Self::Exists => libc::EEXIST,
+            Self::BadPartition { .. }
+            | Self::Topic(TopicError::Name { .. } | TopicError::Collision { .. }) => libc::EINVAL,
+            Self::Write(WriteError::Line { error: LineError::TooLong { .. }, .. }) => libc::EMSGSIZE,
+            Self::Write(WriteError::Line { .. }) => libc::EINVAL,
+            Self::Write(WriteError::Append(error)) => errno_of_append(error),
+            Self::Topic(TopicError::Log(error)) | Self::Open(OpenError::Log(error)) => errno_of_log(error),
+            Self::Open(OpenError::Recovery(RecoveryError::Log(error))) => errno_of_log(error),
+            Self::Open(OpenError::Recovery(RecoveryError::Packed { .. })) => libc::EROFS,
+            Self::Open(OpenError::NeedsRecovery { .. }) => libc::EIO,
             Self::View(ViewError::Damaged { .. } | ViewError::Log(LogError::NotASource { .. })) => libc::EIO,
             Self::View(ViewError::Log(LogError::Io { source, .. })) | Self::Source { source, .. } => {
                 errno_of(source)
@@ -112,13 +154,41 @@ impl FsError {
             | Self::IsADirectory
             | Self::NoAttribute
             | Self::NoAttributes
+            | Self::Exists
+            // Told where it was refused.
+            | Self::Write(_)
             | Self::ReadOnly => tracing::Level::DEBUG,
             Self::UnknownHandle
             | Self::View(ViewError::Log(LogError::Stale { .. } | LogError::Outrun { .. })) => {
                 tracing::Level::INFO
             }
-            Self::View(_) | Self::Source { .. } => tracing::Level::WARN,
+            Self::View(_) | Self::Source { .. } | Self::Open(_) | Self::Topic(_) => tracing::Level::WARN,
+            Self::Refused { .. } | Self::BadPartition { .. } => tracing::Level::WARN,
         }
+    }
+}
+
+/// What a writer gets.
+fn errno_of_append(error: &AppendError) -> i32 {
+    match error {
+        AppendError::TooLarge { .. } => libc::EMSGSIZE,
+        AppendError::LockLost { .. } => libc::EROFS,
+        AppendError::Broken { .. } => libc::EIO,
+        AppendError::OpenTransaction { .. } => libc::EPERM,
+        AppendError::Gone { .. } => libc::ESTALE,
+        AppendError::Log(error) => errno_of_log(error),
+    }
+}
+
+/// What a writer gets: of a full disk, what it has to be told.
+fn errno_of_log(error: &LogError) -> i32 {
+    match error {
+        LogError::Io { source, .. } => match source.raw_os_error() {
+            Some(errno @ (libc::ENOSPC | libc::EDQUOT | libc::EROFS | libc::EEXIST | libc::EFBIG)) => errno,
+            _ => errno_of(source),
+        },
+        LogError::Stale { .. } | LogError::Outrun { .. } => libc::ESTALE,
+        LogError::NotASource { .. } => libc::EIO,
     }
 }
 

@@ -149,6 +149,7 @@ fn problems(fs: &Fs) -> Vec<u8> {
     for directory in fs.source().data_directories() {
         verify::top_checks(directory).iter().for_each(&mut tell);
     }
+    fs.refused_lines().iter().for_each(&mut tell);
     for (_, view) in fs.known_views() {
         known_problems(&view).iter().for_each(&mut tell);
     }

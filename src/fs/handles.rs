@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::fs::appending::AppendFile;
 use crate::fs::by_key::KeyListing;
 use crate::fs::caching::Reading;
 use crate::fs::error::FsError;
@@ -29,6 +30,8 @@ pub enum Content {
     Merged(Arc<Merged>),
     /// Records as they come.
     Follow(Arc<FollowFile>),
+    /// An append file.
+    Append(Arc<AppendFile>),
     /// A dump.
     Dump(Arc<DumpFile>),
     /// Records of a partition that are not to be trusted.

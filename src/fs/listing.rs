@@ -154,6 +154,7 @@ impl Fs {
                 names.push((name.into(), found.unwrap_or_else(|| of(Item::Records(unknown)))));
             }
         }
+        names.extend(self.append_names(key));
         Ok(names)
     }
 

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::fs::appending::append_format;
 use crate::fs::error::{BY_OFFSET, FsError};
 use crate::fs::mounted::Fs;
 use crate::fs::names::{self, ByOffset, Place, RangeEnd, RecordForm};
@@ -105,9 +106,10 @@ impl Fs {
             "info.json" => Item::Info { json: true },
             "problems" => Item::Problems,
             "suspect.jsonl" => Item::Suspects,
-            _ => match self.follow_format(name) {
-                Some(format) => Item::Follow(Follow { format, since: Since::Now }),
-                None => Item::Records(self.growing_file(key, name)?),
+            _ => match (self.follow_format(name), append_format(name)) {
+                (Some(format), _) => Item::Follow(Follow { format, since: Since::Now }),
+                (None, Some(format)) if self.is_writable() => Item::Append(format),
+                (None, _) => Item::Records(self.growing_file(key, name)?),
             },
         };
         Ok(Node::Of(key.clone(), item))

@@ -11,6 +11,7 @@
 //! | [`key_names`], [`by_key`] | the grammar of names in `by-key`; what is there |
 //! | [`content`], [`files`], [`manifest`], [`overview`], `dumps` | what files contain |
 //! | `by_time`, `offsets`, `all` | the directories of these names |
+//! | [`appending`], [`topics`] | mounts for appending: files whose lines become records; directories that become topics |
 //! | [`attributes`], [`stat`], `xattrs` | type, size, times and access of a node; extended attributes of records |
 //! | [`caching`] | how long the kernel may believe what it was told |
 //! | [`handles`] | open files and directories |
@@ -23,6 +24,7 @@
 //! | [`error`] | errors and their errno |
 
 mod all;
+pub mod appending;
 pub mod attributes;
 pub mod by_key;
 mod by_time;
@@ -53,6 +55,7 @@ pub mod stat;
 mod tails;
 pub mod time_names;
 pub mod topic_options;
+pub mod topics;
 pub mod waiting;
 pub mod walk;
 mod xattrs;

@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use lru::LruCache;
 
+use crate::fs::appending::Writing;
 use crate::fs::attributes::{Attributes, Owner};
 use crate::fs::caching::{NAME_TTL, Reading};
 use crate::fs::content::RecordContent;
@@ -72,6 +73,7 @@ pub struct Fs {
     views: Mutex<HashMap<PartitionName, Arc<PartitionView>>>,
     inodes: Inodes,
     handles: Handles,
+    writing: OnceLock<Writing>,
     tails: Tails,
     measuring: Measuring,
     signal: Arc<Signal>,
@@ -127,6 +129,7 @@ impl Fs {
             views: Mutex::default(),
             inodes: Inodes::default(),
             handles: Handles::default(),
+            writing: OnceLock::new(),
             tails: Tails::default(),
             measuring: Measuring::new(signal.clone()),
             watch: Watch::new(signal.clone()),
@@ -197,6 +200,15 @@ impl Fs {
 
     pub(super) const fn handles(&self) -> &Handles {
         &self.handles
+    }
+
+    /// What is written to, if anything is.
+    pub(super) fn writing(&self) -> Option<&Writing> {
+        self.writing.get()
+    }
+
+    pub(super) const fn writing_cell(&self) -> &OnceLock<Writing> {
+        &self.writing
     }
 
     pub(crate) const fn measuring(&self) -> &Measuring {
@@ -321,6 +333,9 @@ impl Fs {
         let Some(handle) = self.handles.remove(handle) else { return };
         if let Some((tail, begin)) = Self::tail_that_is(&handle.node) {
             self.tails.released(&tail, &begin);
+        }
+        if let Content::Append(file) = &handle.content {
+            self.finish_append(file);
         }
         self.growing_released(handle.ino);
         self.inodes.released(handle.ino);

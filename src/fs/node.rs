@@ -15,6 +15,7 @@ use crate::log::files::FileId;
 use crate::units::{LeaderEpoch, Offset, Period, Timestamp};
 use crate::view::dump::entry::Level;
 use crate::view::format::Format;
+use crate::view::lines::LineFormat;
 use crate::view::manifest::Form;
 
 /// The root's inode number, as FUSE wants it.
@@ -215,6 +216,8 @@ pub enum Item {
     Records(Records),
     /// Records as they come.
     Follow(Follow),
+    /// A file whose lines become records.
+    Append(LineFormat),
     /// A source file.
     SourceFile(OsString, FileId),
     /// `dump`.

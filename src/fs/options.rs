@@ -103,6 +103,36 @@ choice! {
     }
 }
 
+choice! {
+    /// How appended batches are compressed: Kafka's `compression.type`.
+    CompressionType {
+        /// As the producer chose, and here nobody did.
+        #[default]
+        Producer = "producer",
+        /// Not at all.
+        Uncompressed = "uncompressed",
+        /// RFC 1952.
+        Gzip = "gzip",
+        /// In xerial's framing.
+        Snappy = "snappy",
+        /// An LZ4 frame.
+        Lz4 = "lz4",
+        /// A Zstandard frame.
+        Zstd = "zstd",
+    }
+}
+
+choice! {
+    /// Which time appended records have: Kafka's `message.timestamp.type`.
+    TimestampType {
+        /// That of the line, or that of appending where the line says none.
+        #[default]
+        CreateTime = "CreateTime",
+        /// That of appending.
+        LogAppendTime = "LogAppendTime",
+    }
+}
+
 /// Who may read a mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Access {
@@ -142,6 +172,10 @@ pub struct Options {
     pub follow_symlinks: bool,
     /// The most that measuring reads from the source, in bytes a second.
     pub max_read_rate: Option<u64>,
+    /// Whether topics may be removed.
+    pub allow_delete: bool,
+    /// Whether topics may be made and removed in a cluster's directory.
+    pub allow_cluster_topics: bool,
     /// Whether records have no extended attributes; the kernel stops asking then.
     pub noxattr: bool,
     /// Who may read a mount.
@@ -201,6 +235,8 @@ impl Default for Options {
             by_key_max_memory: 64 << 20,
             follow_symlinks: false,
             max_read_rate: None,
+            allow_delete: false,
+            allow_cluster_topics: false,
             noxattr: false,
             access: Access::default(),
         }

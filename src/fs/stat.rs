@@ -174,6 +174,9 @@ impl Fs {
                 attributes.mtime = source_time(&self.source_path(key, &dump.name)?);
             }
             Node::Of(_, Item::Follow(_)) | Node::OfAll(_, AllItem::Follow(_)) => {}
+            // Empty at all times: there is nothing to truncate, and offsets mean nothing.
+            Node::Of(_, Item::Append(_)) => attributes.mode = owner.append_mode,
+            Node::Root | Node::Topic(_) if self.is_writable() => attributes.mode |= owner.make_mode(),
             _ if !attributes.is_dir => {
                 attributes.size = self.small_file(node)?.len() as u64;
                 if is_fixed(node) {
@@ -240,7 +243,10 @@ impl Fs {
             _ => view.partition.segments().ok().and_then(|s| s.last().map(|segment| segment.path.clone())),
         };
         let file = source.and_then(|path| std::fs::metadata(path).ok());
-        file.map_or(owner, |meta| Owner { file_mode: Owner::of_source(&meta).file_mode, ..owner })
+        file.map_or(owner, |meta| {
+            let Owner { file_mode, append_mode, .. } = Owner::of_source(&meta);
+            Owner { file_mode, append_mode, ..owner }
+        })
     }
 
     /// Who may read all of some partitions: nobody who may not read each.

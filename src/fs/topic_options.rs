@@ -8,10 +8,16 @@ use std::sync::Arc;
 use globset::{GlobBuilder, GlobMatcher};
 use jiff::tz::TimeZone;
 
-use crate::fs::options::{From, Isolation, Listing, OnDamage, Options, UpTo};
+use crate::format::batch::Codec;
+use crate::format::compression::encoder::Compression;
+use crate::fs::options::{CompressionType, From, Isolation, Listing, OnDamage, Options, TimestampType, UpTo};
+use crate::log::append::config::LogConfig;
 use crate::view::encoding::{Encoding, Encodings};
 use crate::view::format::{Format, Formats, Rendering};
 use crate::view::partition_view::Scope;
+
+/// Kafka's defaults.
+const LOG: LogConfig = LogConfig::KAFKAS;
 
 /// Declares the options of a topic twice: all of them with their defaults, and those that a rule sets.
 macro_rules! topic_options {
@@ -73,6 +79,47 @@ topic_options! {
     timezone: TimeZone = TimeZone::UTC,
     /// Whether `by-key` lists the keys.
     by_key_listed: bool = false,
+    /// How appended batches are compressed.
+    compression_type: CompressionType = CompressionType::default(),
+    /// gzip's level, -1 for its own.
+    gzip_level: i64 = -1,
+    /// zstd's level.
+    zstd_level: i64 = 3,
+    /// The largest batch that is appended, in bytes once compressed.
+    max_message_bytes: u64 = LOG.max_message_bytes as u64,
+    /// Which time appended records have.
+    timestamp_type: TimestampType = TimestampType::default(),
+    /// How large a segment gets, in bytes.
+    segment_bytes: u64 = LOG.segment_bytes,
+    /// How old, in milliseconds.
+    segment_ms: u64 = LOG.segment_ms,
+    /// How much earlier, at most, a segment may be rolled, in milliseconds.
+    segment_jitter_ms: u64 = LOG.segment_jitter_ms,
+    /// How large an index gets, in bytes.
+    segment_index_bytes: u64 = LOG.segment_index_bytes,
+    /// How many bytes of a log lie between two entries of its indexes.
+    index_interval_bytes: u64 = LOG.index_interval_bytes,
+    /// After how many records a log is synced.
+    flush_messages: u64 = LOG.flush_messages,
+    /// After how many milliseconds.
+    flush_ms: u64 = LOG.flush_ms,
+    /// Whether records may be appended behind a transaction that is open.
+    append_to_open_transactions: bool = false,
+}
+
+impl TopicOptions {
+    /// The codec, and its level.
+    fn compression(&self) -> Compression {
+        let level = |level: i64| i32::try_from(level).ok();
+        let (codec, level) = match self.compression_type {
+            CompressionType::Producer | CompressionType::Uncompressed => (Codec::None, None),
+            CompressionType::Gzip => (Codec::Gzip, level(self.gzip_level).filter(|level| *level >= 0)),
+            CompressionType::Snappy => (Codec::Snappy, None),
+            CompressionType::Lz4 => (Codec::Lz4, None),
+            CompressionType::Zstd => (Codec::Zstd, level(self.zstd_level)),
+        };
+        Compression { codec, level }
+    }
 }
 
 /// Some choices for the topics whose names match a pattern.
@@ -144,6 +191,24 @@ impl OfTopic {
             up_to_high_watermark: self.options.up_to == UpTo::HighWatermark,
             from_first_segment: self.options.from == From::FirstSegment,
             fail_on_damage: self.options.on_damage == OnDamage::Error,
+        }
+    }
+
+    /// How records are appended.
+    pub fn log_config(&self) -> LogConfig {
+        let options = &self.options;
+        LogConfig {
+            compression: options.compression(),
+            max_message_bytes: usize::try_from(options.max_message_bytes).unwrap_or(usize::MAX),
+            segment_bytes: options.segment_bytes,
+            segment_ms: options.segment_ms,
+            segment_jitter_ms: options.segment_jitter_ms,
+            segment_index_bytes: options.segment_index_bytes,
+            index_interval_bytes: options.index_interval_bytes,
+            flush_messages: options.flush_messages,
+            flush_ms: options.flush_ms,
+            append_time: options.timestamp_type == TimestampType::LogAppendTime,
+            into_open_transactions: options.append_to_open_transactions,
         }
     }
 

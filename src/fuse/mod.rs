@@ -5,19 +5,21 @@
 
 pub mod forget;
 mod parked;
+mod syncs;
 pub mod touch;
 
 use std::ffi::OsStr;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fuser::{
     AccessFlags, BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
     INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier,
-    ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
-    ReplyPoll, ReplyXattr, Request, RequestId, TimeOrNow,
+    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyIoctl,
+    ReplyLseek, ReplyOpen, ReplyPoll, ReplyWrite, ReplyXattr, Request, RequestId, TimeOrNow, WriteFlags,
 };
 
 use crate::fs::attributes::Attributes;
@@ -27,6 +29,7 @@ use crate::fs::mounted::Read;
 use crate::fs::stat::Stat;
 use crate::fs::{Fs, FsError};
 use parked::{Asked, Parked, Place};
+use syncs::{Durable, Syncs};
 
 /// The largest request, which is the kernel's limit as long as `fs.fuse.max_pages_limit` is 256.
 const MAX_REQUEST_BYTES: u32 = 1024 * 1024;
@@ -38,13 +41,24 @@ const MAX_BACKGROUND: u16 = 64;
 pub struct Adapter {
     fs: Arc<Fs>,
     parked: Parked,
+    syncs: Syncs,
 }
 
 impl Adapter {
     /// An adapter for `fs`.
     pub fn new(fs: Arc<Fs>) -> Self {
         fs.close_idle_files();
-        Self { parked: Parked::new(fs.clone()), fs }
+        Self { parked: Parked::new(fs.clone()), syncs: Syncs::new(fs.clone()), fs }
+    }
+
+    /// Whether a file can be written to.
+    fn is_append(&self, ino: u64) -> bool {
+        call("open", ino, || Ok(self.fs.is_append(ino))).unwrap_or(false)
+    }
+
+    /// What those get who try to change what nobody can.
+    fn refusal(&self) -> Errno {
+        if self.fs.is_writable() { Errno::EPERM } else { Errno::EROFS }
     }
 }
 
@@ -135,9 +149,13 @@ fn open_flags(reading: Reading) -> FopenFlags {
 impl Filesystem for Adapter {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // Each by itself: a kernel that lacks one refuses the whole set.
-        for capability in
-            [InitFlags::FUSE_ASYNC_DIO, InitFlags::FUSE_PARALLEL_DIROPS, InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP]
-        {
+        for capability in [
+            InitFlags::FUSE_ASYNC_DIO,
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+            // `>` is an open like any other, not one and a truncation.
+            InitFlags::FUSE_ATOMIC_O_TRUNC,
+        ] {
             let _ = config.add_capabilities(capability);
         }
         let _ = config.set_max_write(MAX_REQUEST_BYTES);
@@ -193,9 +211,9 @@ impl Filesystem for Adapter {
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        // Nobody but `touch` can ask for times; they stay the source's.
-        if mode.is_some() || uid.is_some() || gid.is_some() || size.is_some() {
-            return reply.error(Errno::EROFS);
+        // Times stay the source's, and an append file has nothing to truncate.
+        if mode.is_some() || uid.is_some() || gid.is_some() || size.is_some_and(|_| !self.is_append(ino.0)) {
+            return reply.error(self.refusal());
         }
         match call("setattr", ino.0, || self.fs.stat(ino.0)) {
             Ok(Stat::Known(now) | Stat::Measuring(now, _)) => {
@@ -205,7 +223,11 @@ impl Filesystem for Adapter {
         }
     }
 
-    fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        // Modes keep out everybody but root.
+        if flags.0 & (libc::O_WRONLY | libc::O_RDWR | libc::O_TRUNC) != 0 && !self.is_append(ino.0) {
+            return reply.error(Errno::EACCES);
+        }
         match call("open", ino.0, || self.fs.open_node(ino.0)) {
             Ok((handle, reading)) => reply.opened(FileHandle(handle), open_flags(reading)),
             Err(errno) => reply.error(errno),
@@ -240,6 +262,83 @@ impl Filesystem for Adapter {
             }
             Err(errno) => reply.error(errno),
         }
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        handle: FileHandle,
+        _: u64,
+        data: &[u8],
+        _: WriteFlags,
+        flags: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let is_durable = flags.0 & libc::O_DSYNC != 0;
+        match call("write", ino.0, || self.fs.write(handle.0, data)) {
+            Ok(written) => {
+                let reply = Durable::Write(reply, u32::try_from(written).unwrap_or(u32::MAX));
+                if is_durable { self.syncs.sync(ino.0, handle.0, reply) } else { reply.ok() }
+            }
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn fsync(&self, _: &Request, ino: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
+        self.syncs.sync(ino.0, handle.0, Durable::Fsync(reply));
+    }
+
+    fn mkdir(&self, _: &Request, parent: INodeNo, name: &OsStr, _: u32, _: u32, reply: ReplyEntry) {
+        match call("mkdir", parent.0, || self.fs.create_directory(parent.0, name)) {
+            Ok(()) => look_up(&self.fs, parent.0, name, reply),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        match call("rmdir", parent.0, || self.fs.remove_directory(parent.0, name)) {
+            Ok(()) => reply.ok(),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn mknod(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
+        reply.error(self.refusal());
+    }
+
+    fn create(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, _: i32, reply: ReplyCreate) {
+        reply.error(self.refusal());
+    }
+
+    fn unlink(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
+        reply.error(self.refusal());
+    }
+
+    fn symlink(&self, _: &Request, _: INodeNo, _: &OsStr, _: &Path, reply: ReplyEntry) {
+        reply.error(self.refusal());
+    }
+
+    fn link(&self, _: &Request, _: INodeNo, _: INodeNo, _: &OsStr, reply: ReplyEntry) {
+        reply.error(self.refusal());
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: &OsStr,
+        _: INodeNo,
+        _: &OsStr,
+        _: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        reply.error(self.refusal());
+    }
+
+    fn fallocate(&self, _: &Request, _: INodeNo, _: FileHandle, _: u64, _: u64, _: i32, reply: ReplyEmpty) {
+        reply.error(Errno::EOPNOTSUPP);
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {

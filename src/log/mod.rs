@@ -18,9 +18,11 @@
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
 //! | [`glance`] | what a partition looks like, at little cost |
 //! | [`manifest`] | what each file of a source is: checksum, times, and what a segment holds |
+//! | [`append`] | writing: a directory that is ours, its partitions, and their recovery |
 //! | [`derived`] | what is made from batches: indexes, producer state, leader epochs |
 //! | [`salvage`] | what is sound, written as clean data directories |
 
+pub mod append;
 pub mod derived;
 pub mod error;
 pub mod files;

@@ -85,6 +85,7 @@ kinds! {
     Metadata = "metadata", Problem, "A small file about partition, directory or quorum that can't be read.";
     Packed = "packed", Problem, "A compressed segment that can't be unpacked whole.";
     Unreadable = "unreadable", Problem, "What the operating system can't or won't read.";
+    Refused = "refused", Problem, "A line that was written to an append file and is not in the log.";
     More = "more", Problem, "So many of one partition that the rest is only counted.";
     ZeroTail = "zero-tail", Note, "Zeros at the end of an active log: preallocated, or lost at a power failure.";
     MaxTimestamp = "max-timestamp", Note, "A batch whose largest timestamp is not that of its records.";

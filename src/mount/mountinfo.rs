@@ -16,6 +16,8 @@ pub struct Mount {
     pub fs_type: String,
     /// What is mounted, as the file system calls it.
     pub source: String,
+    /// Whether it can be written to.
+    pub is_writable: bool,
 }
 
 /// The mounts of this process's namespace; later ones lie over earlier ones at the same place.
@@ -49,9 +51,10 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|byte| *byte == b' ');
     let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
     let point = PathBuf::from(OsString::from_vec(unescape(fields.nth(3)?)));
+    let is_writable = fields.next()?.split(|byte| *byte == b',').any(|option| option == b"rw");
     let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
     let mut text = || rest.next().map(|field| String::from_utf8_lossy(&unescape(field)).into_owned());
-    Some(Mount { id, point, fs_type: text()?, source: text()? })
+    Some(Mount { id, point, fs_type: text()?, source: text()?, is_writable })
 }
 
 /// `\040` is a space; blanks, newlines and backslashes are written so.
@@ -97,7 +100,9 @@ mod tests {
     #[test]
     fn the_topmost_mount_counts() {
         let mounts = Mounts::parse(TEXT);
-        assert_eq!(mounts.at(Path::new("/mnt")).unwrap().fs_type, "fuse.topicfs");
+        let topmost = mounts.at(Path::new("/mnt")).unwrap();
+        assert_eq!((&*topmost.fs_type, topmost.is_writable), ("fuse.topicfs", false));
+        assert!(mounts.at(Path::new("/")).unwrap().is_writable);
         assert_eq!(mounts.at(Path::new("/mnt/a")), None);
         assert_eq!(mounts.around(Path::new("/mnt/a/b")).unwrap().id, 31);
         assert_eq!(mounts.around(Path::new("/mnt2")).unwrap().id, 22);

@@ -31,6 +31,8 @@ pub struct Plan {
     pub source_name: String,
     /// Whether other users are let in.
     pub allow_other: bool,
+    /// Whether it can be written to.
+    pub is_writable: bool,
 }
 
 /// A mount that serves.
@@ -73,8 +75,8 @@ pub fn mount<F: Filesystem>(
 ) -> Result<Mounted, MountError> {
     let refused = |cause: &io::Error| MountError::Refused { path: plan.path.clone(), cause: explain(cause) };
     let mut config = config(plan);
-    let is_writable = can_make_views(&plan.path);
-    if is_writable {
+    let has_views = can_make_views(&plan.path);
+    if has_views {
         // It becomes read-only in a moment, but for us.
         config.mount_options.retain(|option| *option != MountOption::RO);
     }
@@ -91,7 +93,8 @@ pub fn mount<F: Filesystem>(
         .and_then(|mounts| mounts.at(&plan.path).map(|mount| mount.id))
         .unwrap_or_default();
     let unmounter = Unmounter { path: plan.path.clone(), id, let_go: Arc::new(let_go) };
-    let writable = match is_writable.then(|| keep_writable(&plan.path)).transpose() {
+    let keep = if plan.is_writable { view_of } else { keep_writable };
+    let writable = match has_views.then(|| keep(&plan.path)).transpose() {
         Ok(writable) => writable,
         Err(cause) => {
             let _ = unmount::release(&plan.path, How::Detach);
@@ -206,7 +209,7 @@ fn config(plan: &Plan) -> Config {
         MountOption::FSName(fs_name(&plan.source_name, sys::effective_uid())),
         // fuser drops `Subtype` where it mounts by itself, as root.
         MountOption::CUSTOM(format!("subtype={}", FS_TYPE.trim_start_matches("fuse."))),
-        MountOption::RO,
+        if plan.is_writable { MountOption::RW } else { MountOption::RO },
         MountOption::NoSuid,
         MountOption::NoDev,
         MountOption::NoExec,
@@ -234,6 +237,11 @@ fn can_make_views(path: &Path) -> bool {
 
 fn view(path: &Path) -> rustix::io::Result<OwnedFd> {
     open_tree(CWD, path, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
+}
+
+/// A view of a mount that is nowhere to be seen.
+fn view_of(path: &Path) -> io::Result<OwnedFd> {
+    Ok(view(path)?)
 }
 
 /// Makes a mount read-only for all but the holder of the result, which is a view of it that is nowhere to be seen.
@@ -289,7 +297,12 @@ mod tests {
 
     #[test]
     fn every_mount_is_read_only_and_harmless() {
-        let plan = Plan { path: "/mnt".into(), source_name: "/data".to_owned(), allow_other: false };
+        let plan = Plan {
+            path: "/mnt".into(),
+            source_name: "/data".to_owned(),
+            allow_other: false,
+            is_writable: false,
+        };
         let config = config(&plan);
         for option in [
             MountOption::RO,

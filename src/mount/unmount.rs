@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::checks::{is_dead, resolve};
-use super::mountinfo::Mounts;
+use super::mountinfo::{Mount, Mounts};
 use super::{FS_TYPE, sys};
 
 /// Why nothing was unmounted. The text is one line.
@@ -83,7 +83,7 @@ pub enum How {
 ///
 /// # Errors
 /// [`UnmountError`].
-pub fn unmount(path: &Path, how: How, endless: impl Fn(&Path) -> bool) -> Result<(), UnmountError> {
+pub fn unmount(path: &Path, how: How, endless: impl Fn(&Path) -> bool) -> Result<Mount, UnmountError> {
     let point = resolve(path).map_err(|cause| UnmountError::Unreachable { path: path.to_owned(), cause })?;
     let mounts = Mounts::read().unwrap_or_default();
     let Some(mount) = mounts.at(&point) else {
@@ -95,7 +95,7 @@ pub fn unmount(path: &Path, how: How, endless: impl Fn(&Path) -> bool) -> Result
     if mount.fs_type != FS_TYPE {
         return Err(UnmountError::NotOurs { path: point, fs_type: mount.fs_type.clone() });
     }
-    match release(&point, how) {
+    let released = match release(&point, how) {
         Err(error)
             if error.kind() == io::ErrorKind::ResourceBusy
                 && (looks_dead(&point) || is_open_only_for(&point, endless)) =>
@@ -106,7 +106,8 @@ pub fn unmount(path: &Path, how: How, endless: impl Fn(&Path) -> bool) -> Result
             Err(UnmountError::Busy { holders: held_by(&point), path: point })
         }
         other => other.map_err(|cause| UnmountError::Refused { path: point, cause }),
-    }
+    };
+    released.map(|()| mount.clone())
 }
 
 /// Takes whatever is mounted on `point` away, as root or through fusermount3.

@@ -8,6 +8,7 @@
 //! | [`format`] | the formats, and the renderer that all of them go through |
 //! | [`text`], [`jsonl`], [`tsv`], [`record_json`], [`template`] | one format each; the last for all that users write |
 //! | [`encoding`] | how keys and values are written |
+//! | [`lines`] | what is written to the append files, read as records |
 //! | [`layout`] | file byte <-> block <-> offset: what measuring keeps |
 //! | [`env`] | what measuring and rendering need besides a segment |
 //! | [`run`], `frontier` | the blocks of one segment, measured as far as somebody needed |
@@ -41,6 +42,7 @@ pub mod key_history;
 pub mod key_list;
 pub mod keys;
 pub mod layout;
+pub mod lines;
 pub mod manifest;
 pub mod merged;
 pub mod overview;

@@ -131,8 +131,10 @@ impl Passing {
         stop: Offset,
     ) -> Result<Step, LogError> {
         let next = walk.looked_to;
+        // Asked before reading: a segment that is sealed while it is read has more than what was read.
+        let stop = stop.min(run.segment.below());
         if next >= stop {
-            walk.leave_run(stop);
+            self.leave_run(walk, stop);
             return Ok(Step::On);
         }
         let cost = run.cost(env, None, Goal::Offset(next));
@@ -151,12 +153,26 @@ impl Passing {
             return Ok(Step::Damage(run.clone(), gap_end));
         }
         let Some(block) = block else {
-            walk.leave_run(stop);
+            // The active segment has no end yet: the walk may go on in it.
+            if stop == Offset(i64::MAX) {
+                return Ok(Step::Done);
+            }
+            self.leave_run(walk, stop);
             return Ok(Step::On);
         };
         walk.looked_to = block.last().next();
         let (some, all) = self.filter.judge(&block);
         Ok(if some { Step::Block(Met { run: run.clone(), block, from: next, all }) } else { Step::On })
+    }
+
+    /// Goes on behind a run: in the next segment, or in the same one where what is shown of it grows.
+    fn leave_run(&self, walk: &mut Walk, stop: Offset) {
+        let Some((run, _)) = walk.run.take() else { return };
+        walk.looked_to = walk.looked_to.max(stop);
+        // Of a period, nothing of a sealed segment passes behind `stop`.
+        if matches!(self.filter, Filter::Period(_)) && !run.segment.is_active() {
+            walk.looked_to = walk.looked_to.max(run.segment.below());
+        }
     }
 }
 
@@ -178,13 +194,6 @@ impl Walk {
     /// All below this offset was looked at.
     pub(super) const fn looked_to(&self) -> Offset {
         self.looked_to
-    }
-
-    /// Goes on behind a run.
-    fn leave_run(&mut self, stop: Offset) {
-        let Some((run, _)) = self.run.take() else { return };
-        // Behind `stop` nothing of this segment passes.
-        self.looked_to = self.looked_to.max(stop).max(run.segment.below());
     }
 }
 

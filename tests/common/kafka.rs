@@ -175,3 +175,20 @@ pub fn free_ports<const N: usize>() -> [u16; N] {
     let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
     listeners.map(|listener| listener.local_addr().expect("its address").port())
 }
+
+/// What kafka-dump-log says of all files of a partition.
+pub fn dump(kafka: &mut Kafka, partition: &Path) -> String {
+    let kinds = [".log", "index", ".snapshot"];
+    let files = super::salvaged::files(partition)
+        .into_iter()
+        .filter(|(name, _)| kinds.iter().any(|kind| name.ends_with(kind)));
+    let files: Vec<_> = files.map(|(_, path)| path.to_str().expect("as asked for").to_owned()).collect();
+    kafka.run(&["dump", &files.join(",")])["text"].as_str().expect("as asked for").to_owned()
+}
+
+/// The lines in which kafka-dump-log complains. 4.4 says "Non-consecutive offsets" also of gaps that are real, as those of
+/// compaction and of what was lost, and of logs that don't begin at 0.
+pub fn faults(dump: &str) -> Vec<&str> {
+    let words = ["Mismatch", "mismatch", "out of order", "thrown", "orrupt", "rror", "isvalid: false"];
+    dump.lines().filter(|line| words.iter().any(|word| line.contains(word))).collect()
+}

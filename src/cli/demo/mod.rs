@@ -51,7 +51,7 @@ fn mount(sample: &Sample) -> anyhow::Result<Mounted> {
     let signals = Signals::take(move || sample::remove(&directory))?;
     let source_name = sample.data.display().to_string();
     let fs = open(&source_name, &Config::default())?;
-    let plan = Plan { path: mountpoint.path, source_name, allow_other: false };
+    let plan = Plan { path: mountpoint.path, source_name, allow_other: false, is_writable: false };
     Ok(signals.around(|| mount::mount(fs, &plan))?)
 }
 

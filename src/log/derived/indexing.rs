@@ -50,20 +50,31 @@ impl IndexBuilder {
         Self { interval_bytes, since_entry: 0, largest: none, written: Timestamp::NONE }
     }
 
+    /// The indexes of a segment that was closed, `last` being the last entry of its time index; the batches from that of the last
+    /// entry of its offset index on are [counted](Self::count) next.
+    pub const fn resume(interval_bytes: u64, last: TimeEntry) -> Self {
+        Self { interval_bytes, since_entry: 0, largest: last, written: last.timestamp }
+    }
+
     /// Takes a batch in; the entries that are due with it, if any.
     pub fn append(&mut self, batch: &Appended) -> Option<Due> {
-        if batch.max_timestamp > self.largest.timestamp {
-            self.largest = TimeEntry { timestamp: batch.max_timestamp, offset: batch.last_offset };
-        }
         let is_due = self.since_entry > self.interval_bytes;
         if is_due {
             self.since_entry = 0;
         }
-        self.since_entry = self.since_entry.saturating_add(batch.len);
+        self.count(batch);
         is_due.then(|| Due {
             offset: OffsetEntry { offset: batch.last_offset, position: batch.position },
             time: self.due_time(),
         })
+    }
+
+    /// Takes a batch in that has its entries already, or needs none.
+    pub fn count(&mut self, batch: &Appended) {
+        if batch.max_timestamp > self.largest.timestamp {
+            self.largest = TimeEntry { timestamp: batch.max_timestamp, offset: batch.last_offset };
+        }
+        self.since_entry = self.since_entry.saturating_add(batch.len);
     }
 
     /// The last entry of the time index, which a segment gets when it is rolled or closed.

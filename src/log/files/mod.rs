@@ -9,9 +9,11 @@
 //! | [`hashing`] | a file that is hashed while it is read |
 //! | `tolerant` | files on broken disks |
 //! | [`unpacked`] | segments that a backup tool has compressed |
+//! | [`disk`] | files and directories that are ours to write, through a trait that tests make fail |
 //! | [`durable`] | new files of a directory that is ours |
 //! | [`sys`] | the system calls that `std` lacks |
 
+pub mod disk;
 pub mod durable;
 pub mod hashing;
 pub mod page_cache;

@@ -61,6 +61,43 @@ pub fn page_size() -> u64 {
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
+/// Takes a write lock on a whole file that belongs to the open file, as fcntl's `F_OFD_SETLK` gives it; whether nobody else has one,
+/// of this kind or of a process.
+///
+/// # Errors
+/// The system's, as where a file system has no locks.
+pub fn try_lock(file: &File) -> io::Result<bool> {
+    let lock = whole_file(libc::F_WRLCK);
+    // SAFETY: `file` keeps the descriptor open; the call reads the struct, which lives as long as it.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::EACCES) => Ok(false),
+        _ => Err(error),
+    }
+}
+
+/// The process that has a lock on a file which excludes ours, if there is one; -1 for a lock of an open file, which belongs to none.
+pub fn lock_on(file: &File) -> Option<i32> {
+    let mut lock = whole_file(libc::F_WRLCK);
+    // SAFETY: `file` keeps the descriptor open; the call reads and writes the struct, which lives as long as it.
+    let told = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
+    (told == 0 && libc::c_int::from(lock.l_type) != libc::F_UNLCK).then_some(lock.l_pid)
+}
+
+/// A lock of this type on all of a file, however long it gets.
+fn whole_file(lock_type: libc::c_int) -> libc::flock {
+    libc::flock {
+        l_type: libc::c_short::try_from(lock_type).unwrap_or_default(),
+        l_whence: 0,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    }
+}
+
 /// The effective user's id.
 pub fn effective_uid() -> u32 {
     // SAFETY: geteuid has no arguments, touches no memory and can't fail.

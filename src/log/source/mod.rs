@@ -30,6 +30,7 @@ use crate::log::files::unpacked::Room;
 use crate::log::files::{self, FileId, FilePool, TIME_GRAIN};
 use crate::log::partition::{Bounds, Origin, Partition};
 use crate::log::problem::{Kind as ProblemKind, Problem};
+pub use crate::log::source::roots::data_directories;
 use crate::log::source::roots::{
     MAX_PROPERTIES_BYTES, Root, expand, label_of, not_a_source, split_spec, state_of,
 };

@@ -83,6 +83,26 @@ impl Root {
     }
 }
 
+/// The data directories that `spec` names, for those who want to write to them. One that is empty is one, too.
+///
+/// # Errors
+/// Why one of them is none.
+pub fn data_directories(spec: &str) -> Result<Vec<PathBuf>, LogError> {
+    let mut paths = Vec::new();
+    split_spec(spec).iter().try_for_each(|part| expand(part, &mut paths))?;
+    for path in &paths {
+        let listing = Listing::of(path)?;
+        if listing.segments > 0 && listing.partitions == 0 {
+            let reason = "is a partition; only a whole data directory can be written to, since its lock and checkpoints are its own";
+            return Err(not_a_source(path, reason));
+        }
+        if !listing.is_empty() {
+            listing.check_data_directory(path)?;
+        }
+    }
+    Ok(paths)
+}
+
 /// What of a directory changes when something in it comes or goes, and when its rights change.
 pub(in crate::log) fn state_of(path: &Path) -> Option<(FileId, SystemTime)> {
     let meta = std::fs::metadata(path).ok()?;
@@ -133,6 +153,11 @@ impl Listing {
             listing.partitions += 1;
         }
         Ok(listing)
+    }
+
+    const fn is_empty(&self) -> bool {
+        let Self { segments, partitions, logs, broker_files, cached_indexes, others, .. } = self;
+        *segments + *partitions + *logs + *broker_files + *cached_indexes + *others == 0
     }
 
     fn check_data_directory(&self, path: &Path) -> Result<(), LogError> {
@@ -231,6 +256,7 @@ fn holds_log(directory: &Path) -> bool {
 /// Whether a name is that of a file that brokers keep beside their partitions.
 fn is_broker_file(name: &str) -> bool {
     [
+        names::LOCK,
         names::META_PROPERTIES,
         names::CLEAN_SHUTDOWN,
         names::RECOVERY_POINTS,

@@ -1,0 +1,81 @@
+//! `topicfs recover`
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, anyhow};
+
+use super::args::RecoverArgs;
+use super::{FOUND_WRONG, own};
+use crate::config::{Caller, Config};
+use crate::log::append::owned::survey;
+use crate::log::append::recovery::{Plan, RecoveryError};
+use crate::log::source;
+use crate::units::TopicPartition;
+
+/// Repairs what an unclean stop has left, or says what would be done.
+///
+/// # Errors
+/// When it could not run.
+pub fn run(args: &RecoverArgs) -> anyhow::Result<ExitCode> {
+    let config = args.options.load(Caller::Person)?;
+    let all_done = if args.dry_run { dry_run(args, &config)? } else { recover(args, &config)? };
+    Ok(if all_done { ExitCode::SUCCESS } else { ExitCode::from(FOUND_WRONG) })
+}
+
+/// Whether nothing needs a quarantine.
+fn dry_run(args: &RecoverArgs, config: &Config) -> anyhow::Result<bool> {
+    let mut all_done = true;
+    for directory in source::data_directories(&args.source)? {
+        for partition in survey(&directory, config.options.of_source().limits)? {
+            tell(&partition.name, &partition.plan, "would be ");
+            all_done &= own::refusal(&partition.name, &partition.plan).is_none();
+        }
+    }
+    Ok(all_done)
+}
+
+/// Whether all was done.
+fn recover(args: &RecoverArgs, config: &Config) -> anyhow::Result<bool> {
+    if let Some(quarantine) = &args.quarantine {
+        make_quarantine(quarantine)?;
+    }
+    let mut all_done = true;
+    for directory in own::lock(&args.source, config)? {
+        own::recover(&directory, args.quarantine.as_deref(), |name, plan| {
+            tell(name, plan, "");
+            let is_refused = own::refusal(name, plan).is_some();
+            all_done &= !is_refused || args.quarantine.is_some() && plan.is_ok();
+        })?;
+        directory.close()?;
+    }
+    Ok(all_done)
+}
+
+fn make_quarantine(path: &Path) -> anyhow::Result<()> {
+    let explain = || format!("quarantine {}", path.display());
+    std::fs::create_dir_all(path).with_context(explain)?;
+    match std::fs::read_dir(path).with_context(explain)?.next() {
+        None => Ok(()),
+        Some(_) => Err(anyhow!("quarantine {}: is not empty; name a new directory", path.display())),
+    }
+}
+
+/// One line for a partition that is not sound, and one for each cut.
+fn tell(name: &TopicPartition, plan: &Result<Plan, RecoveryError>, would_be: &str) {
+    match plan {
+        Ok(plan) if plan.is_empty() => {}
+        Ok(plan) => {
+            println!(
+                "{name}: offsets {} to {}; indexes {would_be}made anew of {} segments",
+                plan.start,
+                plan.end,
+                plan.segments()
+            );
+            for cut in &plan.cuts {
+                println!("  {would_be}cut: {cut}");
+            }
+        }
+        Err(error) => println!("{name}: {error}"),
+    }
+}

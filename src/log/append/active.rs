@@ -1,0 +1,234 @@
+//! The segment that is appended to: its log and its two indexes.
+//!
+//! Indexes are written as entries fall due and are never longer than their entries. Kafka preallocates them, since it maps them
+//! into memory; a store into a map of a full disk would kill the process, a write says ENOSPC. Entries that can't be
+//! written stay in memory until they can: the batch that they point to is appended all the same.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::format::index::{OFFSET_ENTRY_LEN, TIME_ENTRY_LEN, TimeEntry};
+use crate::format::names::{FileType, SegmentFile};
+use crate::log::LogError;
+use crate::log::derived::indexing::{Appended, IndexBuilder};
+use crate::log::files::disk::{self, Disk, DiskFile};
+use crate::units::{Offset, Position, Timestamp};
+
+/// A segment that is open for appending.
+#[derive(Debug)]
+pub(super) struct ActiveSegment {
+    /// Its base offset.
+    pub(super) base: Offset,
+    log: OwnFile,
+    offset_index: IndexFile,
+    time_index: IndexFile,
+    builder: IndexBuilder,
+    /// The largest timestamp of its first batch.
+    pub(super) first_timestamp: Option<Timestamp>,
+}
+
+/// A file and how much of it is written.
+#[derive(Debug)]
+struct OwnFile {
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    len: u64,
+}
+
+/// An index and the entries that are not in it yet.
+#[derive(Debug)]
+struct IndexFile {
+    own: OwnFile,
+    pending: Vec<u8>,
+}
+
+/// Where appending goes on in a segment.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The segment's base offset.
+    pub(super) base: Offset,
+    /// Bytes of its log.
+    pub(super) len: u64,
+    /// Bytes of its offset index that are entries.
+    pub(super) offset_index_len: u64,
+    /// Bytes of its time index that are.
+    pub(super) time_index_len: u64,
+    /// The state of both.
+    pub(super) builder: IndexBuilder,
+    /// The largest timestamp of its first batch.
+    pub(super) first_timestamp: Option<Timestamp>,
+}
+
+/// Files that are not durable yet.
+#[derive(Debug, Clone)]
+pub(super) struct Unsynced(Vec<(Arc<dyn DiskFile>, PathBuf)>);
+
+impl Unsynced {
+    /// Makes them durable, the log first.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn sync(&self) -> Result<(), LogError> {
+        self.0
+            .iter()
+            .try_for_each(|(file, path)| file.sync().map_err(|error| disk::failed(path, "sync", error)))
+    }
+}
+
+impl ActiveSegment {
+    /// Begins an empty segment; files of its names that are there have been given up.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn create(
+        disk: &dyn Disk,
+        directory: &Path,
+        base: Offset,
+        builder: IndexBuilder,
+    ) -> Result<Self, LogError> {
+        disk::remove_if_there(disk, &path(directory, base, FileType::TxnIndex))?;
+        let place =
+            Place { base, len: 0, offset_index_len: 0, time_index_len: 0, builder, first_timestamp: None };
+        Self::open(disk, directory, place)
+    }
+
+    /// Opens a segment; what its files have beyond their `place` is cut.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn open(disk: &dyn Disk, directory: &Path, place: Place) -> Result<Self, LogError> {
+        let open = |file_type, len| OwnFile::open(disk, path(directory, place.base, file_type), len);
+        // The log comes last: a log without its indexes is no segment that a broker has made.
+        let offset_index = IndexFile::new(open(FileType::OffsetIndex, place.offset_index_len)?);
+        let time_index = IndexFile::new(open(FileType::TimeIndex, place.time_index_len)?);
+        Ok(Self {
+            base: place.base,
+            log: open(FileType::Log, place.len)?,
+            offset_index,
+            time_index,
+            builder: place.builder,
+            first_timestamp: place.first_timestamp,
+        })
+    }
+
+    /// Bytes of its log.
+    pub(super) const fn len(&self) -> u64 {
+        self.log.len
+    }
+
+    /// Whether an index has no room for another entry, one of the time index being kept for the end.
+    pub(super) fn is_index_full(&self, max_bytes: u64) -> bool {
+        let (offsets, times) = (OFFSET_ENTRY_LEN as u64, TIME_ENTRY_LEN as u64);
+        self.offset_index.len() / offsets >= max_bytes / offsets
+            || self.time_index.len() / times >= (max_bytes / times).saturating_sub(1)
+    }
+
+    /// Appends a batch. All of it is there, or nothing.
+    ///
+    /// # Errors
+    /// The system's, and whether the log is as it was before.
+    pub(super) fn append(
+        &mut self,
+        batch: &[u8],
+        last_offset: Offset,
+        max_timestamp: Timestamp,
+    ) -> Result<(), WriteError> {
+        let position = Position(self.log.len);
+        self.log.append(batch)?;
+        let len = batch.len() as u64;
+        self.first_timestamp.get_or_insert(max_timestamp);
+        let due = self.builder.append(&Appended { position, len, last_offset, max_timestamp });
+        if let Some(due) = due {
+            self.offset_index.pending.extend(due.offset.encode(self.base).into_iter().flatten());
+            self.push_time(due.time);
+        }
+        for index in [&mut self.offset_index, &mut self.time_index] {
+            if let Err(error) = index.write() {
+                tracing::debug!(path = %index.own.path.display(), %error, "entries of an index wait");
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes its indexes as a broker does: the largest timestamp is at the end of the time index.
+    ///
+    /// # Errors
+    /// The system's; it can be closed again then.
+    pub(super) fn close(&mut self) -> Result<(), LogError> {
+        let last = self.builder.close();
+        self.push_time(last);
+        for index in [&mut self.offset_index, &mut self.time_index] {
+            index.write().map_err(|error| disk::failed(&index.own.path, "write", error))?;
+        }
+        Ok(())
+    }
+
+    /// What has to be synced for it to be durable.
+    pub(super) fn unsynced(&self) -> Unsynced {
+        let files = [&self.log, &self.offset_index.own, &self.time_index.own];
+        Unsynced(files.map(|own| (own.file.clone(), own.path.clone())).to_vec())
+    }
+
+    fn push_time(&mut self, entry: Option<TimeEntry>) {
+        let bytes = entry.and_then(|entry| entry.encode(self.base));
+        self.time_index.pending.extend(bytes.into_iter().flatten());
+    }
+}
+
+/// A write that failed.
+#[derive(Debug)]
+pub(super) struct WriteError {
+    /// The error.
+    pub(super) error: LogError,
+    /// Whether the part of it that was written could be taken back.
+    pub(super) is_undone: bool,
+}
+
+impl OwnFile {
+    fn open(disk: &dyn Disk, path: PathBuf, len: u64) -> Result<Self, LogError> {
+        let failed = |error| disk::failed(&path, "open", error);
+        let file = disk.open(&path).map_err(failed)?;
+        if file.size().map_err(failed)? != len {
+            file.set_len(len).map_err(failed)?;
+        }
+        Ok(Self { file, path, len })
+    }
+
+    /// Appends all bytes, or none.
+    fn append(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        if let Err(error) = disk::write_all(&*self.file, bytes, self.len) {
+            let is_undone = self.file.set_len(self.len).is_ok();
+            return Err(WriteError { error: disk::failed(&self.path, "write", error), is_undone });
+        }
+        self.len += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+impl IndexFile {
+    const fn new(own: OwnFile) -> Self {
+        Self { own, pending: Vec::new() }
+    }
+
+    /// Bytes of all entries.
+    fn len(&self) -> u64 {
+        self.own.len + self.pending.len() as u64
+    }
+
+    /// Writes the entries that wait.
+    fn write(&mut self) -> io::Result<()> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        disk::write_all(&*self.own.file, &self.pending, self.own.len)?;
+        self.own.len += self.pending.len() as u64;
+        self.pending.clear();
+        Ok(())
+    }
+}
+
+/// The file of a segment.
+pub(super) fn path(directory: &Path, base: Offset, file_type: FileType) -> PathBuf {
+    directory.join(SegmentFile::live(base, file_type).to_string())
+}

@@ -1,0 +1,347 @@
+//! A data directory that is ours to write, as long as we hold its lock: what a broker does when it starts, runs and stops.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::format::batch::Limits;
+use crate::log::LogError;
+use crate::log::append::active::ActiveSegment;
+use crate::log::append::appender::{AppendError, Appender, Opened};
+use crate::log::append::config::LogConfig;
+use crate::log::append::lock::{DirectoryLock, LockError};
+use crate::log::append::recovery::files::{read_epochs, read_snapshot};
+use crate::log::append::recovery::{Known, Plan, RecoveryError};
+use crate::log::append::replay::Replay;
+use crate::log::append::resume::resume;
+use crate::log::append::written_down::{self, WrittenDown};
+use crate::log::derived::indexing::IndexBuilder;
+use crate::log::derived::producers::Producers;
+use crate::log::files::FilePool;
+use crate::log::files::disk::Disk;
+use crate::log::partition::{Bounds, Origin, Partition};
+use crate::log::segment::Segment;
+use crate::log::segment::scan::Step;
+use crate::units::{Offset, TopicPartition};
+
+/// A data directory whose lock we hold.
+#[derive(Debug)]
+pub struct OwnedDirectory {
+    path: PathBuf,
+    disk: Arc<dyn Disk>,
+    lock: Arc<DirectoryLock>,
+    limits: Limits,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    written: WrittenDown,
+    appenders: HashMap<TopicPartition, Arc<Appender>>,
+    /// Whether all partitions are as a clean stop leaves them, but for those that are open.
+    is_sound: bool,
+}
+
+/// Why a data directory can't be written to.
+#[derive(Debug, thiserror::Error)]
+pub enum OwnError {
+    /// Somebody else writes to it.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// Its files can't be read or written.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+/// Why a partition can't be appended to.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Recovery would take away what may be of use.
+    #[error("{cut}; `topicfs recover --quarantine DIR` keeps what it cuts")]
+    NeedsRecovery {
+        /// The first of its cuts.
+        cut: String,
+    },
+    /// It can't be recovered.
+    #[error(transparent)]
+    Recovery(#[from] RecoveryError),
+    /// Its files can't be read or written.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+/// A partition and what has to be done to it.
+#[derive(Debug)]
+pub struct Recovered {
+    /// The partition.
+    pub name: TopicPartition,
+    /// What, or why nothing can be.
+    pub plan: Result<Plan, RecoveryError>,
+}
+
+impl OwnedDirectory {
+    /// Locks a directory and takes its mark of a clean stop away. Nothing else is changed yet: if the mark wasn't there,
+    /// [`Self::recover`] comes next.
+    ///
+    /// # Errors
+    /// Who has the lock, or the system's.
+    pub fn open(path: &Path, disk: Arc<dyn Disk>, limits: Limits) -> Result<Self, OwnError> {
+        let lock = Arc::new(DirectoryLock::acquire(path)?);
+        let written = WrittenDown::read(path);
+        written_down::mark_unclean(&*disk, path)?;
+        let state = State { is_sound: written.is_clean, written, appenders: HashMap::new() };
+        Ok(Self { path: path.to_owned(), disk, lock, limits, state: Mutex::new(state) })
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The lock on it.
+    pub const fn lock(&self) -> &Arc<DirectoryLock> {
+        &self.lock
+    }
+
+    pub(super) fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
+    /// Whether nothing has to be recovered.
+    pub fn is_sound(&self) -> bool {
+        self.state().is_sound
+    }
+
+    /// Recovers one partition after an unclean stop, if it needs no more than `quarantine` allows; the plan, carried out or not.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn recover(
+        &self,
+        name: &TopicPartition,
+        directory: &Path,
+        quarantine: Option<&Path>,
+    ) -> Result<Result<Plan, RecoveryError>, LogError> {
+        let written = self.state().written.clone();
+        let plan = Plan::new(directory, name, &known(&written, name, self.limits));
+        if let Ok(plan) = &plan
+            && (quarantine.is_some() || !plan.needs_quarantine())
+        {
+            plan.apply(&*self.disk, quarantine)?;
+            self.state().written.recovery_points.insert(name.clone(), plan.end);
+        }
+        Ok(plan)
+    }
+
+    /// Says that all partitions were recovered.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn recovered(&self) -> Result<(), LogError> {
+        let mut state = self.state();
+        state.is_sound = true;
+        state.written.write(&*self.disk, &self.path)
+    }
+
+    /// The partition in one of its directories, open for appending.
+    ///
+    /// # Errors
+    /// Why it can't be appended to.
+    pub fn appender(
+        &self,
+        name: &TopicPartition,
+        directory: &Path,
+        config: &LogConfig,
+    ) -> Result<Arc<Appender>, OpenError> {
+        let mut state = self.state();
+        if let Some(known) = state.appenders.get(name) {
+            return Ok(known.clone());
+        }
+        let opened = self.open_partition(name, directory, config, &state.written)?;
+        let (disk, lock) = (self.disk.clone(), self.lock.clone());
+        let appender = Arc::new(Appender::new(disk, directory, lock, *config, opened));
+        state.appenders.insert(name.clone(), appender.clone());
+        Ok(appender)
+    }
+
+    /// The partitions that are open for appending.
+    pub fn appenders(&self) -> Vec<Arc<Appender>> {
+        self.state().appenders.values().cloned().collect()
+    }
+
+    /// Closes a partition that is to be removed, and forgets what is written down of it.
+    pub(super) fn forget(&self, name: &TopicPartition) {
+        let mut state = self.state();
+        if let Some(appender) = state.appenders.remove(name) {
+            appender.retire();
+        }
+        state.written.forget(name);
+    }
+
+    /// Writes down how far partitions are durable, and their high watermarks, which are their ends: there are no other replicas.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn checkpoint(&self) -> Result<(), LogError> {
+        let mut state = self.state();
+        let State { written, appenders, .. } = &mut *state;
+        for (name, appender) in appenders.iter() {
+            written.recovery_points.insert(name.clone(), appender.flushed());
+            written.high_watermarks.insert(name.clone(), appender.end());
+        }
+        if appenders.is_empty() {
+            return Ok(());
+        }
+        written.write(&*self.disk, &self.path)
+    }
+
+    /// Closes all partitions; the directory has the mark of a clean stop if all went well and nothing is left to be recovered.
+    /// The lock is held until it is dropped.
+    ///
+    /// # Errors
+    /// What failed first.
+    pub fn close(&self) -> Result<(), AppendError> {
+        let appenders = self.appenders();
+        let failed = appenders.iter().filter_map(|appender| appender.close().err()).next();
+        if let Some(error) = failed {
+            self.checkpoint()?;
+            return Err(error);
+        }
+        self.checkpoint()?;
+        if self.is_sound() && self.lock.is_held() {
+            written_down::mark_clean(&*self.disk, &self.path)?;
+        }
+        Ok(())
+    }
+
+    /// Finds where a partition's log ends, and repairs what can be without loss.
+    fn open_partition(
+        &self,
+        name: &TopicPartition,
+        directory: &Path,
+        config: &LogConfig,
+        written: &WrittenDown,
+    ) -> Result<Opened, OpenError> {
+        let log_start = written.log_starts.get(name).copied();
+        let mut known = Known {
+            recovery_point: Offset(i64::MAX),
+            log_start,
+            index_interval_bytes: config.index_interval_bytes,
+            limits: self.limits,
+        };
+        self.repair(name, directory, &known)?;
+        let segments = self.segments(name, directory)?;
+        let interval = config.index_interval_bytes;
+        let Some(last) = segments.last() else {
+            let builder = IndexBuilder::new(interval);
+            let base = log_start.unwrap_or(Offset(0));
+            let active = ActiveSegment::create(&*self.disk, directory, base, builder)?;
+            let epochs = read_epochs(directory);
+            return Ok(Opened { active, end: base, producers: Producers::default(), epochs });
+        };
+        let resumed = match resume(directory, last, interval)? {
+            Some(resumed) => Some(resumed),
+            None => {
+                known.recovery_point = last.base;
+                self.repair(name, directory, &known)?;
+                let segments = self.segments(name, directory)?;
+                segments.last().map(|last| resume(directory, last, interval)).transpose()?.flatten()
+            }
+        };
+        let (place, end) = resumed.ok_or_else(|| OpenError::NeedsRecovery {
+            cut: format!("{}: its end can't be found", last.path.display()),
+        })?;
+        let (producers, epochs) = self.state_at(directory, &segments, end)?;
+        let active = ActiveSegment::open(&*self.disk, directory, place)?;
+        Ok(Opened { active, end, producers, epochs })
+    }
+
+    fn repair(&self, name: &TopicPartition, directory: &Path, known: &Known) -> Result<(), OpenError> {
+        let plan = Plan::new(directory, name, known)?;
+        if let Some(cut) = plan.cuts.iter().find(|cut| !cut.is_expected()) {
+            return Err(OpenError::NeedsRecovery { cut: cut.to_string() });
+        }
+        Ok(plan.apply(&*self.disk, None)?)
+    }
+
+    fn segments(&self, name: &TopicPartition, directory: &Path) -> Result<Arc<[Arc<Segment>]>, LogError> {
+        let pool = Arc::new(FilePool::new(std::num::NonZeroUsize::MIN));
+        let origin = Origin::Directory(directory.to_owned());
+        Partition::new(name.clone(), String::new(), origin, Bounds::default(), pool, self.limits).segments()
+    }
+
+    /// The producers and epochs at the log's end: those of the newest snapshot, and what came after it. A log without snapshots
+    /// that was stopped in order has no producers, as for Kafka.
+    fn state_at(
+        &self,
+        directory: &Path,
+        segments: &[Arc<Segment>],
+        end: Offset,
+    ) -> Result<(Producers, crate::log::derived::epochs::Epochs), LogError> {
+        let epochs = read_epochs(directory);
+        let Some((at, producers)) = newest_snapshot(directory, end) else {
+            return Ok((Producers::default(), epochs));
+        };
+        let mut replay = Replay::new(producers, epochs, self.limits);
+        let first = segments.partition_point(|segment| segment.below() <= at);
+        for segment in segments.get(first..).unwrap_or_default().iter().filter(|_| at < end) {
+            let mut scanner = segment.scan(segment.start())?;
+            loop {
+                match scanner.step().map_err(|error| segment.error(error))? {
+                    Step::Batch { batch, .. } if batch.header.last_offset >= at => {
+                        replay.append(&batch);
+                    }
+                    Step::Batch { .. } | Step::Damage(_) => {}
+                    Step::End(_) => break,
+                }
+            }
+        }
+        let start = segments.first().map_or(end, |segment| segment.base);
+        Ok(replay.finish(start, end))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is to be done to the partitions of a directory that is not locked: only read.
+///
+/// # Errors
+/// Those of listing.
+pub fn survey(directory: &Path, limits: Limits) -> Result<Vec<Recovered>, LogError> {
+    let written = WrittenDown::read(directory);
+    let partitions = written_down::partitions(directory)?;
+    Ok(partitions
+        .into_iter()
+        .map(|(name, path)| {
+            let plan = Plan::new(&path, &name, &known(&written, &name, limits));
+            Recovered { name, plan }
+        })
+        .collect())
+}
+
+/// What recovery knows of a partition.
+fn known(written: &WrittenDown, name: &TopicPartition, limits: Limits) -> Known {
+    let point = written.recovery_points.get(name).copied().unwrap_or(Offset(0));
+    Known {
+        recovery_point: if written.is_clean { Offset(i64::MAX) } else { point },
+        log_start: written.log_starts.get(name).copied(),
+        index_interval_bytes: crate::log::derived::indexing::DEFAULT_INTERVAL_BYTES,
+        limits,
+    }
+}
+
+/// The newest producer snapshot that is sound and not behind the end.
+fn newest_snapshot(directory: &Path, end: Offset) -> Option<(Offset, Producers)> {
+    use crate::format::names::{FileType, SegmentFile};
+    let entries = std::fs::read_dir(directory).ok()?;
+    let mut found: Vec<Offset> = entries
+        .flatten()
+        .filter_map(|entry| SegmentFile::parse(entry.file_name().to_str()?))
+        .filter(|file| *file == SegmentFile::live(file.base, FileType::Snapshot) && file.base <= end)
+        .map(|file| file.base)
+        .collect();
+    found.sort_unstable();
+    found.into_iter().rev().find_map(|at| Some((at, read_snapshot(directory, at)?)))
+}

@@ -1,0 +1,165 @@
+//! Doing what a plan says: first what is cut is safe elsewhere, then names, logs, indexes, and what is derived.
+
+use std::path::{Path, PathBuf};
+
+use super::{Cut, Plan, files::Files, path};
+use crate::format::checkpoint;
+use crate::format::names::{self, FileType, SegmentFile};
+use crate::format::snapshot;
+use crate::log::LogError;
+use crate::log::derived::producers::Producers;
+use crate::log::files::disk::{self, Disk};
+use crate::log::files::{self as sources};
+use crate::units::Offset;
+
+/// Bytes that are copied at once.
+const PIECE: usize = 1024 * 1024;
+
+impl Plan {
+    /// Carries the plan out. What is cut and is more than a torn or zero tail goes to `quarantine`; without one such a plan must
+    /// not be carried out.
+    ///
+    /// # Errors
+    /// The system's; another plan begins where this one stopped.
+    pub fn apply(&self, disk: &dyn Disk, quarantine: Option<&Path>) -> Result<(), LogError> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        if let Some(quarantine) = quarantine.filter(|_| !self.cuts.is_empty()) {
+            self.keep_cuts(disk, quarantine)?;
+        }
+        let directory = &*self.directory;
+        self.files.apply(disk, directory)?;
+        if self.is_below_start {
+            return self.begin_anew(disk);
+        }
+        for segment in &self.rebuilt {
+            let path = path(directory, segment.base, FileType::Log);
+            let make_durable = || {
+                let log = disk.open(&path)?;
+                if segment.is_cut {
+                    log.set_len(segment.len)?;
+                }
+                log.sync()
+            };
+            make_durable().map_err(|error| disk::failed(&path, "cut or sync", error))?;
+        }
+        for segment in &self.rebuilt {
+            if segment.txn_index.is_empty() {
+                disk::remove_if_there(disk, &path(directory, segment.base, FileType::TxnIndex))?;
+            }
+            for (file_type, bytes) in segment.indexes() {
+                disk::replace(disk, &path(directory, segment.base, file_type), bytes)?;
+            }
+        }
+        self.write_derived(disk)?;
+        disk.sync_directory(directory).map_err(|error| disk::failed(directory, "sync", error))
+    }
+
+    /// Snapshots at the segments that were read and at the end, and the epochs.
+    fn write_derived(&self, disk: &dyn Disk) -> Result<(), LogError> {
+        let directory = &*self.directory;
+        let first = self.rebuilt.first().map_or(self.end, |segment| segment.base);
+        let written = self.rebuilt.iter().map(|segment| (segment.base, &segment.producers));
+        let written: Vec<(Offset, &Producers)> =
+            written.skip(1).chain([(self.end, &self.producers)]).collect();
+        for stale in self.files.snapshots.range(first.next()..) {
+            if !written.iter().any(|(at, _)| at == stale) {
+                disk::remove_if_there(disk, &path(directory, *stale, FileType::Snapshot))?;
+            }
+        }
+        for (at, producers) in written {
+            let bytes = snapshot::format(&producers.snapshot());
+            disk::replace(disk, &path(directory, at, FileType::Snapshot), &bytes)?;
+        }
+        if !self.epochs.entries().is_empty() {
+            let text = checkpoint::format_epochs(self.epochs.entries());
+            disk::replace(disk, &directory.join(names::LEADER_EPOCHS), text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Removes all segments: an empty one begins at the log start offset when somebody appends.
+    fn begin_anew(&self, disk: &dyn Disk) -> Result<(), LogError> {
+        for name in names_in(&self.directory)? {
+            disk::remove_if_there(disk, &self.directory.join(name))?;
+        }
+        let directory = &*self.directory;
+        for file_type in [FileType::OffsetIndex, FileType::TimeIndex, FileType::Log] {
+            disk::replace(disk, &path(directory, self.start, file_type), &[])?;
+        }
+        disk.sync_directory(directory).map_err(|error| disk::failed(directory, "sync", error))
+    }
+
+    /// Copies what is cut into a directory of the partition's name in the quarantine.
+    fn keep_cuts(&self, disk: &dyn Disk, quarantine: &Path) -> Result<(), LogError> {
+        let name = self.directory.file_name().unwrap_or_default();
+        let to = quarantine.join(name);
+        match disk.create_directory(&to) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(disk::failed(&to, "create", error));
+            }
+            _ => {}
+        }
+        for cut in &self.cuts {
+            cut.keep(disk, &to)?;
+        }
+        for directory in [&*to, quarantine] {
+            disk.sync_directory(directory).map_err(|error| disk::failed(directory, "sync", error))?;
+        }
+        Ok(())
+    }
+}
+
+impl Cut {
+    /// Copies its bytes into a directory, under the name of the log and where they were in it. What lies there already stays.
+    fn keep(&self, disk: &dyn Disk, directory: &Path) -> Result<(), LogError> {
+        let log = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let name = format!("{log}.cut-at-{}", self.position);
+        let more = (2..).map(|number| format!("{name}.{number}"));
+        let free = std::iter::once(name.clone()).chain(more).find(|name| !directory.join(name).exists());
+        let to = directory.join(free.unwrap_or(name));
+        let mut temporary = to.clone().into_os_string();
+        temporary.push(disk::TEMPORARY);
+        let temporary = PathBuf::from(temporary);
+        let unreadable = |error| LogError::io(&self.path, "read", error);
+        let unwritable = |error| disk::failed(&temporary, "write", error);
+        let from = sources::open(&self.path).map_err(unreadable)?;
+        let copy = disk.open(&temporary).map_err(unwritable)?;
+        copy.set_len(0).map_err(unwritable)?;
+        let (mut piece, mut done) = (vec![0; PIECE], 0);
+        while done < self.len {
+            let read = sources::read_full(&from, &mut piece, self.position.0 + done).map_err(unreadable)?;
+            disk::write_all(&*copy, &piece[..read], done).map_err(unwritable)?;
+            done += read as u64;
+            if read < PIECE {
+                break;
+            }
+        }
+        copy.sync().map_err(unwritable)?;
+        disk.rename(&temporary, &to).map_err(|error| disk::failed(&to, "rename", error))
+    }
+}
+
+impl Files {
+    /// Removes and renames. What is replaced goes before the new one gets its name, so that a crash leaves the swap to be finished.
+    fn apply(&self, disk: &dyn Disk, directory: &Path) -> Result<(), LogError> {
+        for path in &self.obsolete {
+            disk::remove_if_there(disk, path)?;
+        }
+        for (from, to) in &self.renames {
+            disk.rename(from, to).map_err(|error| disk::failed(from, "rename", error))?;
+        }
+        if self.is_tidy() {
+            return Ok(());
+        }
+        disk.sync_directory(directory).map_err(|error| disk::failed(directory, "sync", error))
+    }
+}
+
+/// The files of segments in a directory.
+fn names_in(directory: &Path) -> Result<Vec<PathBuf>, LogError> {
+    let entries = std::fs::read_dir(directory).map_err(|error| LogError::io(directory, "list", error))?;
+    let names = entries.flatten().map(|entry| PathBuf::from(entry.file_name()));
+    Ok(names.filter(|name| name.to_str().and_then(SegmentFile::parse).is_some()).collect())
+}

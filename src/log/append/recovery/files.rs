@@ -1,0 +1,119 @@
+//! The files of a partition directory: which of them go, and which get another name.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::format::checkpoint;
+use crate::format::names::{self, FileState, FileType, SegmentFile};
+use crate::format::snapshot;
+use crate::log::LogError;
+use crate::log::derived::epochs::Epochs;
+use crate::log::derived::producers::Producers;
+use crate::log::files;
+use crate::log::segment::Segment;
+use crate::units::Offset;
+
+/// The largest small file that is read: a producer snapshot of more than a million producers.
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
+
+/// What has to be done to the names in a directory.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    /// What an interrupted deletion, compaction or split left, and indexes without a log.
+    pub(super) obsolete: Vec<PathBuf>,
+    /// Files of complete swaps, and the names that they get; logs behind their indexes.
+    pub(super) renames: Vec<(PathBuf, PathBuf)>,
+    /// Where producer snapshots are.
+    pub(super) snapshots: BTreeSet<Offset>,
+    /// Segments whose offset or time index is missing.
+    lacking: BTreeSet<Offset>,
+}
+
+impl Files {
+    /// Those of a directory whose segments, as a loader resolves swaps, are these.
+    pub(super) fn list(directory: &Path, segments: &[Arc<Segment>]) -> Result<Self, LogError> {
+        let entries = std::fs::read_dir(directory).map_err(|error| LogError::io(directory, "list", error))?;
+        let mut found: Vec<SegmentFile> =
+            entries.flatten().filter_map(|entry| SegmentFile::parse(entry.file_name().to_str()?)).collect();
+        // Behind the others of a base comes its log.
+        found.sort_by_key(|file| (file.base, file.file_type == FileType::Log));
+        let from_swap: BTreeSet<Offset> =
+            segments.iter().filter(|one| is_swap(one)).map(|one| one.base).collect();
+        let live: BTreeSet<Offset> = segments.iter().map(|segment| segment.base).collect();
+        let mut files = Self::default();
+        for file in &found {
+            let path = directory.join(file.to_string());
+            match (file.state, file.file_type) {
+                (FileState::Live, FileType::Snapshot) => {
+                    files.snapshots.insert(file.base);
+                }
+                (FileState::Swap, _) if from_swap.contains(&file.base) => {
+                    let name = SegmentFile { state: FileState::Live, ..*file };
+                    files.renames.push((path, directory.join(name.to_string())));
+                }
+                // A swap takes the place of the segment of its name, and of all that it was made from.
+                (FileState::Live, _) if live.contains(&file.base) && !from_swap.contains(&file.base) => {}
+                (FileState::Live, file_type)
+                    if file_type != FileType::Log && from_swap.contains(&file.base) =>
+                {
+                    let swapped = SegmentFile { state: FileState::Swap, ..*file };
+                    // Renamed already, where there is none to come.
+                    if found.contains(&swapped) {
+                        files.obsolete.push(path);
+                    }
+                }
+                _ => files.obsolete.push(path),
+            }
+        }
+        let exists = |base: Offset, file_type| {
+            [FileState::Live, FileState::Swap]
+                .iter()
+                .any(|state| found.contains(&SegmentFile { base, file_type, state: *state }))
+        };
+        let lacks =
+            |base: &Offset| !exists(*base, FileType::OffsetIndex) || !exists(*base, FileType::TimeIndex);
+        files.lacking = live.iter().copied().filter(lacks).collect();
+        Ok(files)
+    }
+
+    /// Whether all names are right.
+    pub(super) fn is_tidy(&self) -> bool {
+        self.obsolete.is_empty() && self.renames.is_empty()
+    }
+
+    pub(super) fn lacks_index(&self, base: Offset) -> bool {
+        self.lacking.contains(&base)
+    }
+
+    pub(super) fn has_snapshot(&self, at: Offset) -> bool {
+        self.snapshots.contains(&at)
+    }
+
+    /// The producers at an offset, if there is a sound snapshot of them.
+    pub(super) fn producers_at(&self, directory: &Path, at: Offset) -> Producers {
+        if !self.has_snapshot(at) {
+            return Producers::default();
+        }
+        read_snapshot(directory, at).unwrap_or_default()
+    }
+}
+
+fn is_swap(segment: &Segment) -> bool {
+    let name = segment.path.file_name().and_then(|name| name.to_str());
+    name.and_then(SegmentFile::parse).is_some_and(|file| file.state == FileState::Swap)
+}
+
+/// A producer snapshot, `None` when it can't be used.
+pub(in crate::log::append) fn read_snapshot(directory: &Path, at: Offset) -> Option<Producers> {
+    let path = super::path(directory, at, FileType::Snapshot);
+    let entries = snapshot::parse(&files::read_small(&path, MAX_BYTES).ok()?).ok()?;
+    Some(Producers::from_snapshot(&entries))
+}
+
+/// The epochs in the checkpoint; none when there is no sound one.
+pub(in crate::log::append) fn read_epochs(directory: &Path) -> Epochs {
+    let bytes = files::read_small(&directory.join(names::LEADER_EPOCHS), MAX_BYTES).ok();
+    let entries = bytes.and_then(|bytes| checkpoint::parse_epochs(&bytes).ok());
+    entries.map(|entries| Epochs::from_entries(&entries)).unwrap_or_default()
+}

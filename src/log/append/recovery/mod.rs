@@ -1,0 +1,335 @@
+//! What an unclean stop has left of a partition, and what is done about it, by the rules of Kafka's loader.
+//!
+//! All segments from the one with the recovery point on are read, batch after batch. Each is cut at its first byte that is no sound
+//! batch in its place, and gets new indexes; snapshots and epochs are made anew. Interrupted swaps are finished or
+//! undone. Where we differ from Kafka, nothing that is sound is thrown away:
+//!
+//! | what | Kafka | here |
+//! |---|---|---|
+//! | offsets that go back | empties the segment, if it notices at all: only index entries are compared | the segment is cut there |
+//! | segments behind one that was cut | deleted | kept: offsets are missing in between, as in a compacted log |
+//! | more than a torn or zero tail | cut, and gone | cut only into a quarantine directory |
+//! | a `.timeindex` that is missing | an empty one, so that lookups by time miss records | made anew from the log |
+//!
+//! A plan only reads; [`Plan::apply`] does it, each step in an order that a crash at any point leaves to be begun again.
+
+mod apply;
+mod cut;
+pub(super) mod files;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use cut::{Cut, CutKind, Lost};
+
+use crate::format::batch::{Decoder, Limits};
+use crate::format::index::AbortedTxn;
+use crate::format::names::{FileType, SegmentFile};
+use crate::log::LogError;
+use crate::log::append::replay::Replay;
+use crate::log::derived::epochs::Epochs;
+use crate::log::derived::indexing::{Appended, IndexBuilder};
+use crate::log::derived::producers::Producers;
+use crate::log::files::FilePool;
+use crate::log::partition::{Bounds, Origin, Partition};
+use crate::log::segment::Segment;
+use crate::log::segment::scan::{Scanner, Step, Tail};
+use crate::units::{Offset, Position, TopicPartition};
+use files::Files;
+
+/// What a partition's recovery needs to know.
+#[derive(Debug, Clone, Copy)]
+pub struct Known {
+    /// The offset below which all was durable; the largest after a clean stop.
+    pub recovery_point: Offset,
+    /// The log start offset, where one is written down.
+    pub log_start: Option<Offset>,
+    /// `index.interval.bytes`
+    pub index_interval_bytes: u64,
+    /// How much memory one batch may cost.
+    pub limits: Limits,
+}
+
+/// What is to be done to a partition.
+#[derive(Debug)]
+pub struct Plan {
+    /// The partition's directory.
+    pub directory: PathBuf,
+    /// Where segments are cut.
+    pub cuts: Vec<Cut>,
+    /// The first offset.
+    pub start: Offset,
+    /// The offset after the last.
+    pub end: Offset,
+    files: Files,
+    rebuilt: Vec<Rebuilt>,
+    producers: Producers,
+    epochs: Epochs,
+    /// Nothing but an empty log is left, which begins at the log start offset.
+    is_below_start: bool,
+}
+
+/// A segment that was read, and its indexes as they have to be.
+#[derive(Debug)]
+struct Rebuilt {
+    base: Offset,
+    /// Bytes of its log that are sound.
+    len: u64,
+    is_cut: bool,
+    offset_index: Vec<u8>,
+    time_index: Vec<u8>,
+    txn_index: Vec<u8>,
+    /// The producers before its first batch.
+    producers: Producers,
+}
+
+/// A partition that can't be written to.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoveryError {
+    /// Its files can't be read or written.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// It has segments that no broker keeps so.
+    #[error("{}: a segment that a backup tool has compressed: nothing can be appended behind it", path.display())]
+    Packed {
+        /// The segment.
+        path: PathBuf,
+    },
+}
+
+impl Plan {
+    /// Reads what has to be read. Changes nothing.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn new(directory: &Path, name: &TopicPartition, known: &Known) -> Result<Self, RecoveryError> {
+        let pool = Arc::new(FilePool::new(std::num::NonZeroUsize::MIN));
+        let origin = Origin::Directory(directory.to_owned());
+        let partition =
+            Partition::new(name.clone(), String::new(), origin, Bounds::default(), pool, known.limits);
+        let segments = partition.segments()?;
+        if let Some(packed) = segments.iter().find(|segment| segment.is_packed()) {
+            return Err(RecoveryError::Packed { path: packed.path.clone() });
+        }
+        let files = Files::list(directory, &segments)?;
+        Reading { directory, known, segments: &segments, files, cuts: Vec::new() }.plan()
+    }
+
+    /// Whether it takes away more than a torn or zero tail.
+    pub fn needs_quarantine(&self) -> bool {
+        !self.cuts.iter().all(Cut::is_expected)
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.rebuilt.is_empty() && self.cuts.is_empty() && self.files.is_tidy()
+    }
+
+    /// How many segments were read and get new indexes.
+    pub fn segments(&self) -> usize {
+        self.rebuilt.len()
+    }
+}
+
+/// A plan that is being made.
+struct Reading<'a> {
+    directory: &'a Path,
+    known: &'a Known,
+    segments: &'a [Arc<Segment>],
+    files: Files,
+    cuts: Vec<Cut>,
+}
+
+impl Reading<'_> {
+    fn plan(mut self) -> Result<Plan, RecoveryError> {
+        let first = self.first_unsure();
+        let replayed_from = self.first_to_replay(first);
+        let at = self.segments.get(replayed_from).map_or(Offset(0), |segment| segment.base);
+        let producers = self.files.producers_at(self.directory, at);
+        let epochs = files::read_epochs(self.directory);
+        let mut replay = Replay::new(producers, epochs, self.known.limits);
+        let (mut rebuilt, mut end) = (Vec::new(), None);
+        for (index, segment) in self.segments.iter().enumerate().skip(replayed_from) {
+            let is_unsure = index >= first || self.files.lacks_index(segment.base);
+            let (read, next) = self.read(segment, is_unsure, &mut replay)?;
+            rebuilt.extend(is_unsure.then_some(read));
+            end = Some(next);
+        }
+        let end = match (end, self.segments.last()) {
+            (Some(end), _) => end,
+            (None, Some(last)) => last.end()?.next_offset,
+            (None, None) => self.known.log_start.unwrap_or(Offset(0)),
+        };
+        let first_base = self.segments.first().map_or(end, |segment| segment.base);
+        let start = self.known.log_start.map_or(first_base, |start| start.max(first_base));
+        let (producers, epochs) = replay.finish(start, end.max(start));
+        let mut plan = Plan {
+            directory: self.directory.to_owned(),
+            cuts: self.cuts,
+            start,
+            end,
+            files: self.files,
+            rebuilt,
+            producers,
+            epochs,
+            is_below_start: false,
+        };
+        if end < start {
+            plan.give_up_all(self.segments)?;
+        }
+        Ok(plan)
+    }
+
+    /// The first segment that has to be read: the one with the recovery point, or one that lacks an index.
+    fn first_unsure(&self) -> usize {
+        let point = self.known.recovery_point;
+        if point == Offset(i64::MAX) {
+            return self.segments.len();
+        }
+        self.segments.partition_point(|segment| segment.base <= point).saturating_sub(1)
+    }
+
+    /// The segment from which producers have to be followed: that of the newest snapshot before those that are read.
+    fn first_to_replay(&self, unsure: usize) -> usize {
+        let lacking = self.segments.iter().position(|segment| self.files.lacks_index(segment.base));
+        let from = lacking.map_or(unsure, |lacking| lacking.min(unsure));
+        let has_snapshot = |index: &usize| {
+            self.segments.get(*index).is_some_and(|segment| self.files.has_snapshot(segment.base))
+        };
+        // After a clean stop a log without snapshots has no producers, as for Kafka.
+        let is_clean = self.known.recovery_point == Offset(i64::MAX);
+        let none = if is_clean { from } else { 0 };
+        (0..=from).rev().find(has_snapshot).unwrap_or(none)
+    }
+
+    /// Reads a segment to its first fault; what its indexes have to be, and the offset after its last.
+    fn read(
+        &mut self,
+        segment: &Segment,
+        is_unsure: bool,
+        replay: &mut Replay,
+    ) -> Result<(Rebuilt, Offset), LogError> {
+        let mut read = Rebuilt::new(segment.base, replay.producers.clone());
+        let mut builder = IndexBuilder::new(self.known.index_interval_bytes);
+        let mut scanner = segment.scan(segment.start())?;
+        let mut next = segment.base;
+        let tail = loop {
+            match scanner.step().map_err(|error| segment.error(error))? {
+                // Neighbours that changed places are not in theirs.
+                Step::Batch { position, batch } if position.0 == read.len => {
+                    let header = &batch.header;
+                    let aborted = replay.append(&batch);
+                    read.txn_index.extend(aborted.into_iter().flat_map(AbortedTxn::encode));
+                    let len = batch.bytes.len() as u64;
+                    let (last_offset, max_timestamp) = (header.last_offset, header.max_timestamp);
+                    let appended = Appended { position, len, last_offset, max_timestamp };
+                    read.index(builder.append(&appended));
+                    read.len += len;
+                    next = last_offset.next();
+                }
+                Step::End(tail) if is_whole(&tail, read.len) => break tail,
+                _ => break Tail::Clean,
+            }
+        };
+        read.index_time(builder.close());
+        let (_, len) = segment.open()?;
+        if is_unsure && len > read.len {
+            self.cuts.push(match Cut::of_tail(segment.path.clone(), &tail) {
+                Some(cut) => cut,
+                None => damaged(segment, Position(read.len), len, next)?,
+            });
+            read.is_cut = true;
+        }
+        Ok((read, next))
+    }
+}
+
+/// Whether a tail is all that lies behind the first `len` bytes.
+fn is_whole(tail: &Tail, len: u64) -> bool {
+    tail.damage().is_none_or(|damage| damage.position.0 == len)
+}
+
+/// A cut at a fault that sound batches lie behind.
+fn damaged(segment: &Segment, position: Position, len: u64, expected: Offset) -> Result<Cut, LogError> {
+    let mut start = segment.start();
+    (start.position, start.expected) = (position, expected);
+    let mut scanner: Scanner<_> = segment.scan(start)?;
+    let (mut lost, mut cause) = (Lost::default(), String::new());
+    let mut decoder = Decoder::default();
+    loop {
+        match scanner.step().map_err(|error| segment.error(error))? {
+            Step::Batch { batch, .. } => {
+                let first = batch.first_offset(&mut decoder, &segment.limits());
+                lost.add(first.unwrap_or(batch.header.last_offset), batch.header.last_offset);
+            }
+            Step::Damage(damage) if cause.is_empty() => cause = damage.fault.to_string(),
+            Step::Damage(_) => {}
+            Step::End(tail) => {
+                if let (Some(damage), true) = (tail.damage(), cause.is_empty()) {
+                    cause = damage.fault.to_string();
+                }
+                let (path, len) = (segment.path.clone(), len.saturating_sub(position.0));
+                return Ok(Cut { path, position, len, kind: CutKind::Damaged, cause, lost });
+            }
+        }
+    }
+}
+
+impl Plan {
+    /// All segments lie below the log start offset: Kafka begins an empty log there.
+    fn give_up_all(&mut self, segments: &[Arc<Segment>]) -> Result<(), LogError> {
+        self.cuts.clear();
+        self.rebuilt.clear();
+        for segment in segments {
+            let len = segment.stored_len()?;
+            if len > 0 {
+                let cause = format!("the log ends at {} and starts at {}", self.end, self.start);
+                let lost = Lost { batches: 1, offsets: Some((segment.base, self.end)) };
+                let (path, kind) = (segment.path.clone(), CutKind::BelowStart);
+                self.cuts.push(Cut { path, position: Position(0), len, kind, cause, lost });
+            }
+        }
+        (self.is_below_start, self.end) = (true, self.start);
+        Ok(())
+    }
+}
+
+impl Rebuilt {
+    const fn new(base: Offset, producers: Producers) -> Self {
+        Self {
+            base,
+            len: 0,
+            is_cut: false,
+            offset_index: Vec::new(),
+            time_index: Vec::new(),
+            txn_index: Vec::new(),
+            producers,
+        }
+    }
+
+    fn index(&mut self, due: Option<crate::log::derived::indexing::Due>) {
+        let Some(due) = due else { return };
+        self.offset_index.extend(due.offset.encode(self.base).into_iter().flatten());
+        self.index_time(due.time);
+    }
+
+    fn index_time(&mut self, entry: Option<crate::format::index::TimeEntry>) {
+        let bytes = entry.and_then(|entry| entry.encode(self.base));
+        self.time_index.extend(bytes.into_iter().flatten());
+    }
+
+    /// The names and bytes of its indexes; the transaction index only where it has entries.
+    fn indexes(&self) -> impl Iterator<Item = (FileType, &[u8])> {
+        let all = [
+            (FileType::OffsetIndex, &*self.offset_index),
+            (FileType::TimeIndex, &*self.time_index),
+            (FileType::TxnIndex, &*self.txn_index),
+        ];
+        all.into_iter().filter(|(file_type, bytes)| *file_type != FileType::TxnIndex || !bytes.is_empty())
+    }
+}
+
+/// The path of a segment's file.
+fn path(directory: &Path, base: Offset, file_type: FileType) -> PathBuf {
+    directory.join(SegmentFile::live(base, file_type).to_string())
+}
