@@ -10,6 +10,7 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -60,12 +61,14 @@ fn a_broker_serves_what_is_appended_and_goes_on() {
         }
         append_line(&mount, &format!("{TXN}/0/append"), format!("after transactions {round}\n"));
         if round == 0 {
-            refuses_to_start(&mut kafka, &broker);
+            refuses_to_start(&broker);
         }
         let status = topicfs().arg("umount").arg(mount.point()).status().unwrap();
         assert!(status.success());
         for name in CODECS.iter().map(|codec| topic(codec)).chain([TXN.to_owned()]) {
-            check_files(&mut kafka, &broker.data().join(format!("{name}-0")));
+            // In the first round all segments but the first are ours alone: a broker's indexes have an interval of their own.
+            let are_ours = round == 0 && name != TXN;
+            check_files(&mut kafka, &broker.data().join(format!("{name}-0")), are_ours);
         }
         broker.start(&mut kafka);
         for (codec, expected) in CODECS.iter().zip(&expected) {
@@ -159,7 +162,7 @@ fn check_transactions(kafka: &mut Kafka, broker: &Broker, rounds: usize) {
 }
 
 /// kafka-dump-log finds no fault, and a loader that believes nothing finds the same batches and makes the same indexes.
-fn check_files(kafka: &mut Kafka, partition: &Path) {
+fn check_files(kafka: &mut Kafka, partition: &Path, are_ours: bool) {
     let name = partition.display();
     let text = dump(kafka, partition);
     assert_eq!(faults(&text), Vec::<&str>::new(), "{name}");
@@ -173,30 +176,21 @@ fn check_files(kafka: &mut Kafka, partition: &Path) {
     let (clean, _) = loaded(kafka, "true");
     let (unclean, theirs) = loaded(kafka, "false");
     assert_eq!(clean, unclean, "{name}: a check changes nothing");
-    let ours = files(partition);
-    assert!(
-        ours.keys().filter(|file| file.ends_with(".log")).count() > 1 || text.contains("after transactions"),
-        "{name}"
-    );
-    check_rebuilt(&ours, &files(&theirs));
+    if are_ours {
+        check_rebuilt(&files(partition), &files(&theirs));
+    }
 }
 
-/// Indexes of segments that we wrote alone are byte for byte those that Kafka makes of their logs; a broker's have its own interval.
-fn check_rebuilt(
-    ours: &std::collections::BTreeMap<String, PathBuf>,
-    theirs: &std::collections::BTreeMap<String, PathBuf>,
-) {
-    let mut compared = 0;
-    for (file, path) in
-        ours.iter().filter(|(file, _)| file.ends_with("index") && !file.starts_with(&"0".repeat(20)))
-    {
+/// Indexes of the segments behind the first are byte for byte those that Kafka makes of their logs.
+fn check_rebuilt(ours: &BTreeMap<String, PathBuf>, theirs: &BTreeMap<String, PathBuf>) {
+    let is_behind = |file: &str| file.ends_with("index") && !file.starts_with(&"0".repeat(20));
+    let compared = ours.iter().filter(|(file, _)| is_behind(file)).map(|(file, path)| {
         let (ours, theirs) = (fs::read(path).unwrap(), fs::read(&theirs[file]).unwrap());
         // The active segment's stay preallocated here.
         let rest = theirs.strip_prefix(&ours[..]);
         assert!(rest.is_some_and(|rest| rest.iter().all(|byte| *byte == 0)), "{}", path.display());
-        compared += 1;
-    }
-    assert!(compared > 0 || ours.len() < 10, "{ours:?}");
+    });
+    assert!(compared.count() >= 2, "{ours:?}");
 }
 
 fn refuses_while_a_broker_runs(data: &Path) {
@@ -208,10 +202,10 @@ fn refuses_while_a_broker_runs(data: &Path) {
     assert!(text.contains(".lock: locked by process "), "{text}");
 }
 
-/// A broker that is started beside a mount for appending says that the directory is in use, and changes nothing.
-fn refuses_to_start(kafka: &mut Kafka, broker: &Broker) {
+/// A broker that is started beside a mount for appending says that the directory is in use.
+fn refuses_to_start(broker: &Broker) {
+    let Some(other) = Kafka::start() else { return };
     let properties = broker.data().parent().unwrap().join("properties");
-    let answer = kafka.try_run(&["start", "refused", properties.to_str().unwrap()]);
-    let thrown = answer["thrown"].as_str().unwrap_or_default();
-    assert!(thrown.contains("lock"), "{answer}");
+    let said = other.last_words(&["start", "refused", properties.to_str().unwrap()]);
+    assert!(said.contains("Failed to acquire lock on file .lock"), "{said}");
 }

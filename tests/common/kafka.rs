@@ -66,6 +66,15 @@ impl Kafka {
             .unwrap_or_else(|error| panic!("{words:?}: {error}: {line}\n{}", self.log()))
     }
 
+    /// What it says when it runs a command that may end it, as a broker that can't start does.
+    pub fn last_words(mut self, words: &[&str]) -> String {
+        let stdin = self.stdin.as_mut().expect("it runs");
+        writeln!(stdin, "{}", words.join("\t")).expect("it listens");
+        let mut line = String::new();
+        let _ = self.stdout.read_line(&mut line);
+        line + &self.log()
+    }
+
     /// Ends it as a crash does.
     pub fn kill(mut self) {
         self.stdin = None;
