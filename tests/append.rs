@@ -71,7 +71,7 @@ fn append(appender: &Appender, values: &[String]) {
     for value in values {
         appending.push(&record(value)).unwrap();
     }
-    appending.finish().unwrap();
+    appending.finish().1.unwrap();
 }
 
 fn values(range: std::ops::Range<usize>) -> Vec<String> {

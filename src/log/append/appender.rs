@@ -73,6 +73,7 @@ pub struct Appending<'a> {
     now: Timestamp,
     /// The most bytes of a batch.
     limit: usize,
+    appended: u64,
 }
 
 /// Why a record can't be appended.
@@ -173,7 +174,7 @@ impl Appender {
         if self.config.append_time {
             state.builder.set_append_time(now);
         }
-        Appending { appender: self, state, now, limit: self.config.max_batch_bytes() }
+        Appending { appender: self, state, now, limit: self.config.max_batch_bytes(), appended: 0 }
     }
 
     /// Makes all that was appended durable. Others may append meanwhile.
@@ -347,49 +348,49 @@ impl Appender {
 }
 
 impl Appending<'_> {
-    /// Adds a record. When the batch has no room for it, the records before it are appended first; whether they were.
+    /// Adds a record. When the batch has no room for it, the records before it are appended first.
     ///
     /// # Errors
     /// Why it can't be added, or why those before it, since the last batch, can't be appended.
-    pub fn push(&mut self, record: &NewRecord<'_>) -> Result<bool, AppendError> {
+    pub fn push(&mut self, record: &NewRecord<'_>) -> Result<(), AppendError> {
         let most = self.appender.most_uncompressed(self.limit);
         if self.state.builder.push(record, most) {
-            return Ok(false);
+            return Ok(());
         }
-        let has_appended = self.append()?;
+        self.append()?;
         if self.state.builder.push(record, most) {
-            return Ok(has_appended);
+            return Ok(());
         }
         Err(AppendError::TooLarge { limit: self.limit })
     }
 
-    /// Appends what was added since the last batch; whether that was anything.
-    ///
-    /// # Errors
-    /// Why it can't be; then it is forgotten.
-    pub fn append(&mut self) -> Result<bool, AppendError> {
-        if self.state.builder.is_empty() {
-            return Ok(false);
+    /// How many of the records are in the log: also when adding one failed, those before it may be.
+    pub const fn appended(&self) -> u64 {
+        self.appended
+    }
+
+    /// Appends the rest, and flushes if that is due by `flush.messages`. How many records are in the log, and what failed.
+    pub fn finish(mut self) -> (u64, Result<(), AppendError>) {
+        let result = self.append();
+        let State { end, flushed, .. } = *self.state;
+        let unflushed = u64::try_from(end.0.saturating_sub(flushed.0)).unwrap_or(0);
+        let Self { appender, state, appended, .. } = self;
+        drop(state);
+        let is_due = unflushed >= appender.config.flush_messages;
+        (appended, if is_due { result.and(appender.flush()) } else { result })
+    }
+
+    /// Appends what was added since the last batch; what can't be appended is forgotten.
+    fn append(&mut self) -> Result<(), AppendError> {
+        let count = self.state.builder.len();
+        if count == 0 {
+            return Ok(());
         }
         let appended = self.appender.append_batch(&mut self.state, self.now);
         self.state.builder.clear();
-        appended.map(|()| true)
-    }
-
-    /// Appends the rest, and flushes if that is due by `flush.messages`.
-    ///
-    /// # Errors
-    /// Those of [`Self::append`] and of [`Appender::flush`].
-    pub fn finish(mut self) -> Result<bool, AppendError> {
-        let has_appended = self.append()?;
-        let State { end, flushed, .. } = *self.state;
-        let unflushed = u64::try_from(end.0.saturating_sub(flushed.0)).unwrap_or(0);
-        let Self { appender, state, .. } = self;
-        drop(state);
-        if unflushed >= appender.config.flush_messages {
-            appender.flush()?;
-        }
-        Ok(has_appended)
+        appended?;
+        self.appended += u64::try_from(count).unwrap_or(0);
+        Ok(())
     }
 }
 

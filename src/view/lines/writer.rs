@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::log::append::appender::{AppendError, Appender};
+use crate::log::append::appender::{AppendError, Appender, Appending};
 use crate::units::Timestamp;
 use crate::view::lines::assembler::{LineAssembler, LineEnd};
 use crate::view::lines::error::LineError;
@@ -80,28 +80,27 @@ impl LineWriter {
             return kept(pending.commit(LineEnd::NONE), bytes);
         }
         let mut appending = self.appender.begin(now);
-        let (mut done, mut before, mut pushed, mut refused) = (LineEnd::NONE, LineEnd::NONE, 0, None);
-        let mut in_log = 0;
+        let (mut done, mut before, mut refused) = (LineEnd::NONE, LineEnd::NONE, None);
         for line in lines {
-            let record = parse(format, line.bytes);
-            match record
-                .map_err(|error| WriteError::of_line(line.bytes, error))
-                .and_then(|record| push(&record, &mut |new| appending.push(new), now))
-            {
-                Ok(true) => (done, in_log) = (before, pushed),
-                Ok(false) => {}
-                Err(error) => {
-                    refused = Some(error);
-                    break;
-                }
+            let known = appending.appended();
+            let record = parse(format, line.bytes).map_err(|error| WriteError::of_line(line.bytes, error));
+            let pushed = record.and_then(|record| push(&record, &mut appending, now));
+            // All those before it, then.
+            if appending.appended() > known {
+                done = before;
             }
-            (before, pushed) = (line.end, pushed + 1);
+            if let Err(error) = pushed {
+                refused = Some(error);
+                break;
+            }
+            before = line.end;
         }
-        match appending.finish() {
-            Ok(true) => (done, in_log) = (before, pushed),
-            Ok(false) => {}
-            Err(error) => refused = Some(error.into()),
+        let known = appending.appended();
+        let (in_log, finished) = appending.finish();
+        if in_log > known {
+            done = before;
         }
+        refused = finished.err().map(WriteError::from).or(refused);
         self.records += in_log;
         let taken = pending.commit(done);
         let bytes = taken.as_ref().map_or(0, |taken| *taken);
@@ -121,20 +120,16 @@ impl LineWriter {
         let record =
             parse(self.assembler.format(), &rest).map_err(|error| WriteError::of_line(&rest, error))?;
         let mut appending = self.appender.begin(now);
-        push(&record, &mut |new| appending.push(new), now)?;
-        appending.finish()?;
-        self.records += 1;
-        Ok(())
+        push(&record, &mut appending, now)?;
+        let (in_log, finished) = appending.finish();
+        self.records += in_log;
+        Ok(finished?)
     }
 }
 
 /// Passes a record on as a batch takes it.
-fn push(
-    record: &LineRecord<'_>,
-    to: &mut dyn FnMut(&crate::format::batch_builder::NewRecord<'_>) -> Result<bool, AppendError>,
-    now: Timestamp,
-) -> Result<bool, WriteError> {
-    Ok(to(&record.as_new(&record.headers(), now))?)
+fn push(record: &LineRecord<'_>, to: &mut Appending<'_>, now: Timestamp) -> Result<(), WriteError> {
+    Ok(to.push(&record.as_new(&record.headers(), now))?)
 }
 
 /// What became of a write in which no line ends.
