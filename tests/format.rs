@@ -227,7 +227,8 @@ proptest! {
             expected.iter().for_each(|record| push(&mut building, record));
             prop_assert_eq!(building.len(), i32::try_from(expected.len()).unwrap());
             bytes.clear();
-            building.finish(Offset(base), LeaderEpoch(epoch), &mut bytes).unwrap();
+            bytes.extend_from_slice(building.finish(Offset(base), LeaderEpoch(epoch)).unwrap());
+            building.clear();
             prop_assert!(building.is_empty());
         }
         let batch = Batch::parse(&bytes).unwrap();
@@ -469,7 +470,9 @@ fn batches_of_real_producers_are_built_again_byte_for_byte() {
             let records = decode(&batch, &mut Decoder::default()).unwrap();
             records.iter().for_each(|record| push(&mut building, record));
             let mut ours = Vec::new();
-            building.finish(base, header.leader_epoch.unwrap_or(LeaderEpoch(-1)), &mut ours).unwrap();
+            let built = building.finish(base, header.leader_epoch.unwrap_or(LeaderEpoch(-1)));
+            ours.extend_from_slice(built.unwrap());
+            building.clear();
             assert!(ours == theirs, "{} at offset {}: {ours:?} / {theirs:?}", path.display(), base.0);
             same += 1;
         }

@@ -212,7 +212,7 @@ fn it_decompresses_what_is_built(kafka: &mut Kafka) {
                 assert!(builder.push(&record, 1 << 30));
                 values.push(value);
             }
-            builder.finish(base, LeaderEpoch(0), &mut log).unwrap();
+            log.extend_from_slice(builder.finish(base, LeaderEpoch(0)).unwrap());
         }
     }
     let path = partition.join("00000000000000000000.log");

@@ -7,7 +7,7 @@ use std::io;
 
 use zerocopy::IntoBytes;
 
-use crate::format::batch::{HEADER_V2_LEN, LOG_APPEND_TIME, RawHeader, SIZE_OVERHEAD, checksum_v2};
+use crate::format::batch::{Codec, HEADER_V2_LEN, LOG_APPEND_TIME, RawHeader, SIZE_OVERHEAD, checksum_v2};
 use crate::format::compression::encoder::{Compression, Encoder};
 use crate::format::record::Header;
 use crate::units::{LeaderEpoch, Offset, Timestamp};
@@ -29,10 +29,10 @@ pub struct NewRecord<'a> {
 #[derive(Debug)]
 pub struct BatchBuilder {
     encoder: Encoder,
-    /// All records as they are stored.
-    records: Vec<u8>,
-    /// One record without its length.
-    body: Vec<u8>,
+    /// Room for the header, then all records as they are stored without a codec.
+    entry: Vec<u8>,
+    /// The same with one.
+    encoded: Vec<u8>,
     count: i32,
     base_timestamp: Timestamp,
     max_timestamp: Timestamp,
@@ -41,11 +41,11 @@ pub struct BatchBuilder {
 
 impl BatchBuilder {
     /// An empty batch.
-    pub const fn new(compression: Compression) -> Self {
+    pub fn new(compression: Compression) -> Self {
         Self {
             encoder: Encoder::new(compression),
-            records: Vec::new(),
-            body: Vec::new(),
+            entry: vec![0; HEADER_V2_LEN],
+            encoded: Vec::new(),
             count: 0,
             base_timestamp: Timestamp::NONE,
             max_timestamp: Timestamp::NONE,
@@ -68,72 +68,94 @@ impl BatchBuilder {
         self.count == 0
     }
 
-    /// The largest timestamp of its records.
-    pub const fn max_timestamp(&self) -> Timestamp {
-        self.max_timestamp
+    /// The largest timestamp of its records, as the header has it.
+    pub fn max_timestamp(&self) -> Timestamp {
+        self.append_time.unwrap_or(self.max_timestamp)
     }
 
     /// Adds a record unless the batch would have more than `most` bytes before it is compressed; whether it did. Kafka compares
     /// `max.message.bytes` with the bytes after compressing, which are hardly ever more.
     pub fn push(&mut self, record: &NewRecord<'_>, most: usize) -> bool {
         let base = if self.is_empty() { record.timestamp } else { self.base_timestamp };
-        self.body.clear();
-        self.body.push(0);
-        put_varlong(&mut self.body, record.timestamp.0.wrapping_sub(base.0));
-        put_varlong(&mut self.body, i64::from(self.count));
-        put_bytes(&mut self.body, record.key);
-        put_bytes(&mut self.body, record.value);
-        put_len(&mut self.body, record.headers.len());
-        for header in record.headers {
-            put_bytes(&mut self.body, Some(header.name));
-            put_bytes(&mut self.body, header.value);
-        }
-        let before = self.records.len();
-        put_len(&mut self.records, self.body.len());
-        let len = HEADER_V2_LEN.saturating_add(self.records.len()).saturating_add(self.body.len());
-        let (Some(count), true) = (self.count.checked_add(1), len <= most && i32::try_from(len).is_ok())
+        let (time_delta, offset_delta) = (record.timestamp.0.wrapping_sub(base.0), i64::from(self.count));
+        let headers = record
+            .headers
+            .iter()
+            .map(|header| field_len(Some(header.name)).saturating_add(field_len(header.value)));
+        let len = [
+            1,
+            varlong_len(time_delta),
+            varlong_len(offset_delta),
+            field_len(record.key),
+            field_len(record.value),
+            varlong_len(signed(record.headers.len())),
+        ]
+        .into_iter()
+        .chain(headers)
+        .fold(0, usize::saturating_add);
+        let whole = self.entry.len().saturating_add(varlong_len(signed(len))).saturating_add(len);
+        let (Some(count), true) = (self.count.checked_add(1), whole <= most && i32::try_from(whole).is_ok())
         else {
-            self.records.truncate(before);
             return false;
         };
-        self.records.extend_from_slice(&self.body);
+        let out = &mut self.entry;
+        put_varlong(out, signed(len));
+        out.push(0);
+        put_varlong(out, time_delta);
+        put_varlong(out, offset_delta);
+        put_bytes(out, record.key);
+        put_bytes(out, record.value);
+        put_varlong(out, signed(record.headers.len()));
+        for header in record.headers {
+            put_bytes(out, Some(header.name));
+            put_bytes(out, header.value);
+        }
         self.max_timestamp = if self.is_empty() { base } else { self.max_timestamp.max(record.timestamp) };
         (self.count, self.base_timestamp) = (count, base);
         true
     }
 
-    /// Appends the batch to `out`, with offsets from `base` on; then it is empty again.
+    /// Makes the whole batch, with offsets from `base` on; it stays, as [`Self::batch`], until it is [cleared](Self::clear).
     ///
     /// # Errors
-    /// The codec's; then nothing is appended.
-    pub fn finish(&mut self, base: Offset, epoch: LeaderEpoch, out: &mut Vec<u8>) -> io::Result<()> {
-        let begun = out.len();
-        out.resize(begun.saturating_add(HEADER_V2_LEN), 0);
-        let written = self.encoder.encode(&self.records, out).and_then(|()| {
-            let entry = out.get_mut(begun..).unwrap_or_default();
-            self.put_header(base, epoch, entry)
-        });
-        if written.is_err() {
-            out.truncate(begun);
-            return written;
-        }
-        self.clear();
-        Ok(())
+    /// The codec's.
+    pub fn finish(&mut self, base: Offset, epoch: LeaderEpoch) -> io::Result<&[u8]> {
+        let mut header = self.header(base, epoch);
+        let entry = match self.encoder.codec() {
+            Codec::None => &mut self.entry,
+            _ => {
+                self.encoded.clear();
+                self.encoded.resize(HEADER_V2_LEN, 0);
+                let records = self.entry.get(HEADER_V2_LEN..).unwrap_or_default();
+                self.encoder.encode(records, &mut self.encoded)?;
+                &mut self.encoded
+            }
+        };
+        let size = i32::try_from(entry.len().saturating_sub(SIZE_OVERHEAD)).map_err(io::Error::other)?;
+        header.size = size.into();
+        header.write_to_prefix(entry).ok().ok_or(io::ErrorKind::InvalidInput)?;
+        header.crc = checksum_v2(entry).into();
+        header.write_to_prefix(entry).ok().ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(entry)
+    }
+
+    /// The batch that was finished.
+    pub fn batch(&self) -> &[u8] {
+        if self.encoder.codec() == Codec::None { &self.entry } else { &self.encoded }
     }
 
     /// Forgets the records.
     pub fn clear(&mut self) {
-        self.records.clear();
+        self.entry.truncate(HEADER_V2_LEN);
         (self.count, self.base_timestamp, self.max_timestamp) = (0, Timestamp::NONE, Timestamp::NONE);
     }
 
-    /// Writes the header of `entry`, whose records are there.
-    fn put_header(&self, base: Offset, epoch: LeaderEpoch, entry: &mut [u8]) -> io::Result<()> {
-        let size = i32::try_from(entry.len().saturating_sub(SIZE_OVERHEAD)).map_err(io::Error::other)?;
+    /// The header but for the size and the checksum.
+    fn header(&self, base: Offset, epoch: LeaderEpoch) -> RawHeader {
         let time_type = self.append_time.map_or(0, |_| LOG_APPEND_TIME);
-        let mut header = RawHeader {
+        RawHeader {
             base_offset: base.0.into(),
-            size: size.into(),
+            size: 0.into(),
             leader_epoch: epoch.0.into(),
             magic: 2,
             crc: 0.into(),
@@ -141,17 +163,31 @@ impl BatchBuilder {
             attributes: self.encoder.codec().number() | time_type,
             last_offset_delta: self.count.saturating_sub(1).into(),
             base_timestamp: self.base_timestamp.0.into(),
-            max_timestamp: self.append_time.unwrap_or(self.max_timestamp).0.into(),
+            max_timestamp: self.max_timestamp().0.into(),
             // No producer.
             producer_id: (-1).into(),
             producer_epoch: (-1).into(),
             base_sequence: (-1).into(),
             record_count: self.count.into(),
-        };
-        header.write_to_prefix(entry).ok().ok_or(io::ErrorKind::InvalidInput)?;
-        header.crc = checksum_v2(entry).into();
-        Ok(header.write_to_prefix(entry).ok().ok_or(io::ErrorKind::InvalidInput)?)
+        }
     }
+}
+
+/// No length is that large in memory.
+fn signed(len: usize) -> i64 {
+    i64::try_from(len).unwrap_or(i64::MAX)
+}
+
+/// Bytes of a zigzag varint.
+fn varlong_len(value: i64) -> usize {
+    let zigzag = (value << 1 ^ value >> 63).cast_unsigned();
+    let bits = u64::BITS.saturating_sub((zigzag | 1).leading_zeros());
+    usize::try_from(bits.div_ceil(7)).unwrap_or(usize::MAX)
+}
+
+/// Bytes of a length and what it counts.
+fn field_len(bytes: Option<&[u8]>) -> usize {
+    bytes.map_or(1, |bytes| varlong_len(signed(bytes.len())).saturating_add(bytes.len()))
 }
 
 /// A zigzag varint, 1 to 10 bytes; one of 32 bits has the same bytes.
@@ -166,16 +202,11 @@ fn put_varlong(out: &mut Vec<u8>, value: i64) {
     out.push(low);
 }
 
-/// No length is that large in memory.
-fn put_len(out: &mut Vec<u8>, len: usize) {
-    put_varlong(out, i64::try_from(len).unwrap_or(i64::MAX));
-}
-
 fn put_bytes(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     match bytes {
         None => put_varlong(out, -1),
         Some(bytes) => {
-            put_len(out, bytes.len());
+            put_varlong(out, signed(bytes.len()));
             out.extend_from_slice(bytes);
         }
     }

@@ -49,7 +49,6 @@ struct State {
     producers: Producers,
     epochs: Epochs,
     builder: BatchBuilder,
-    batch: Vec<u8>,
     /// How much earlier than `segment.ms` the active segment is rolled.
     jitter_ms: u64,
     opened: Instant,
@@ -70,7 +69,6 @@ struct State {
 pub struct Appending<'a> {
     appender: &'a Appender,
     state: MutexGuard<'a, State>,
-    now: Timestamp,
     /// The most bytes of a batch.
     limit: usize,
     appended: u64,
@@ -134,7 +132,6 @@ impl Appender {
             producers,
             epochs,
             builder: BatchBuilder::new(config.compression),
-            batch: Vec::new(),
             jitter_ms: jitter(&config),
             opened: Instant::now(),
             flushed: end,
@@ -174,7 +171,7 @@ impl Appender {
         if self.config.append_time {
             state.builder.set_append_time(now);
         }
-        Appending { appender: self, state, now, limit: self.config.max_batch_bytes(), appended: 0 }
+        Appending { appender: self, state, limit: self.config.max_batch_bytes(), appended: 0 }
     }
 
     /// Makes all that was appended durable. Others may append meanwhile.
@@ -230,19 +227,19 @@ impl Appender {
     }
 
     /// Appends the records of the builder as one batch.
-    fn append_batch(&self, state: &mut State, now: Timestamp) -> Result<(), AppendError> {
+    fn append_batch(&self, state: &mut State) -> Result<(), AppendError> {
         self.check(state)?;
         self.begin_epoch(state)?;
         let epoch = state.epochs.latest().unwrap_or(LeaderEpoch(0));
-        let max_timestamp = if self.config.append_time { now } else { state.builder.max_timestamp() };
+        let max_timestamp = state.builder.max_timestamp();
         let last = state.end.plus(i64::from(state.builder.len()) - 1);
-        state.batch.clear();
-        let finished = state.builder.finish(state.end, epoch, &mut state.batch);
-        finished.map_err(|error| disk::failed(&self.directory, "compress", error))?;
-        if self.must_roll(state, last, max_timestamp) {
+        let finished = state.builder.finish(state.end, epoch);
+        let len = finished.map_err(|error| disk::failed(&self.directory, "compress", error))?.len();
+        if self.must_roll(state, len, last, max_timestamp) {
             self.roll(state)?;
         }
-        let State { active, batch, .. } = state;
+        let State { active, builder, .. } = state;
+        let batch = builder.batch();
         if let Err(WriteError { error, is_undone }) = active.append(batch, last, max_timestamp) {
             state.is_broken |= !is_undone;
             return Err(error.into());
@@ -298,7 +295,7 @@ impl Appender {
     }
 
     /// Whether the active segment ends before the next batch.
-    fn must_roll(&self, state: &State, last: Offset, max_timestamp: Timestamp) -> bool {
+    fn must_roll(&self, state: &State, len: usize, last: Offset, max_timestamp: Timestamp) -> bool {
         let (active, config) = (&state.active, &self.config);
         if active.len() == 0 {
             return relative(last, active.base).is_none();
@@ -310,7 +307,7 @@ impl Appender {
             }
             _ => u64::try_from(state.opened.elapsed().as_millis()).unwrap_or(u64::MAX),
         };
-        active.len() + state.batch.len() as u64 > config.segment_bytes.min(MAX_SEGMENT_BYTES)
+        active.len() + len as u64 > config.segment_bytes.min(MAX_SEGMENT_BYTES)
             || waited_ms > config.segment_ms - state.jitter_ms
             || active.is_index_full(config.segment_index_bytes)
             || relative(last, active.base).is_none()
@@ -386,7 +383,7 @@ impl Appending<'_> {
         if count == 0 {
             return Ok(());
         }
-        let appended = self.appender.append_batch(&mut self.state, self.now);
+        let appended = self.appender.append_batch(&mut self.state);
         self.state.builder.clear();
         appended?;
         self.appended += u64::try_from(count).unwrap_or(0);

@@ -68,9 +68,7 @@ impl Plain {
 fn batch(record: &NewRecord<'_>) -> Vec<u8> {
     let mut builder = BatchBuilder::new(Compression { codec: Codec::None, level: None });
     assert!(builder.push(record, usize::MAX));
-    let mut batch = Vec::new();
-    builder.finish(Offset(7), LeaderEpoch(0), &mut batch).unwrap();
-    batch
+    builder.finish(Offset(7), LeaderEpoch(0)).unwrap().to_vec()
 }
 
 /// The line's record as a batch of its own.
