@@ -7,8 +7,9 @@ mod common;
 use std::fs::File;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use common::batches::{self, Plan};
 use common::growing::Growing;
@@ -17,7 +18,12 @@ use common::mounted::{Mounted, wait_until};
 use common::shown::{self, ShownRecord};
 use kafka_protocol::records::Compression;
 use topicfs::fs::Fs;
-use topicfs::fs::options::Options;
+use topicfs::fs::follow::Come;
+use topicfs::fs::handles::Content;
+use topicfs::fs::options::{OnDamage, Options};
+use topicfs::fs::topic_options::TopicOptions;
+use tracing::{Event, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
 /// How many batches are written, and in segments of how many.
 const BATCHES: usize = 1500;
@@ -228,4 +234,173 @@ fn periods_of_a_log_that_grows_have_each_record_once() {
         written.store(true, Ordering::Release);
         readers.into_iter().for_each(|reader| reader.join().expect("nothing is wrong"));
     });
+}
+
+/// What is done in the midst of a reading: when the reader first warns of damage. What the scan meets was settled before.
+type Meanwhile = Box<dyn FnOnce() + Send>;
+
+/// Does that, and counts the warnings.
+#[derive(Clone)]
+struct AtWarning {
+    todo: Arc<Mutex<Option<Meanwhile>>>,
+    warnings: Arc<Mutex<usize>>,
+}
+
+impl<S: Subscriber> Layer<S> for AtWarning {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if *event.metadata().level() != tracing::Level::WARN {
+            return;
+        }
+        *self.warnings.lock().expect("no panic") += 1;
+        let todo = self.todo.lock().expect("no panic").take();
+        if let Some(todo) = todo {
+            todo();
+        }
+    }
+}
+
+/// Calls `read`, and does `todo` in its midst; how often it warned.
+fn with_meanwhile<T>(todo: Meanwhile, read: impl FnOnce() -> T) -> (T, usize) {
+    let layer = AtWarning { todo: Arc::new(Mutex::new(Some(todo))), warnings: Arc::default() };
+    let subscriber = tracing_subscriber::registry().with(layer.clone());
+    let read = tracing::subscriber::with_default(subscriber, read);
+    assert!(layer.todo.lock().expect("no panic").is_none(), "it was not read meanwhile");
+    let warnings = *layer.warnings.lock().expect("no panic");
+    (read, warnings)
+}
+
+/// All that a stream has for now.
+fn read_stream(fs: &Fs, path: &str) -> Vec<u8> {
+    let content = fs.content(0, &fs.resolve(path).expect("a path")).expect("a content");
+    let Content::Follow(file) = content else { return Vec::new() };
+    let (mut read, mut has_come) = (Vec::new(), true);
+    while has_come {
+        // What was written meanwhile is there when it is looked for again.
+        has_come = false;
+        for _ in 0..2 {
+            if let Come::Bytes(bytes) = fs.read_follow(&file, 100_000).expect("it can be read") {
+                read.extend_from_slice(&bytes);
+                has_come = true;
+            }
+        }
+    }
+    read
+}
+
+/// How the active segment is when a reader comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Front {
+    /// Half a batch is at its end, since long ago.
+    Half,
+    /// A bad batch is in its midst, and nothing behind the last one.
+    Bad,
+    /// Both, and it is being written.
+    BadAndHalf,
+}
+
+/// A log with such a segment, and what makes a sealed one of it: what is missing of the last batch, another one, a new segment
+/// with one more, and somebody who lists them.
+fn about_to_be_sealed(front: Front, on_damage: OnDamage) -> (Arc<Mutex<Growing>>, Arc<Fs>, Meanwhile) {
+    let mut growing = Growing::new();
+    growing.append(2);
+    if front != Front::Half {
+        let mut bad = growing.next_batch();
+        *bad.last_mut().expect("a byte") ^= 1;
+        growing.write(&bad);
+        growing.append(2);
+    }
+    let mut rest = Vec::new();
+    if front != Front::Bad {
+        let mut half = growing.next_batch();
+        rest = half.split_off(half.len() / 2);
+        growing.write(&half);
+    }
+    if front == Front::Half {
+        let old = SystemTime::now() - Duration::from_secs(3600);
+        let log = File::options().append(true).open(growing.segment(0)).expect("a segment");
+        log.set_modified(old).expect("its time can be set");
+    }
+    let spec = growing.data().to_str().expect("UTF-8").to_owned();
+    let options = TopicOptions { on_damage, ..TopicOptions::default() };
+    let fs = Arc::new(shown::open(&spec, options.into()));
+    let growing = Arc::new(Mutex::new(growing));
+    let (writer, other) = (growing.clone(), fs.clone());
+    let seal = move || {
+        let mut growing = writer.lock().expect("no panic");
+        growing.write(&rest);
+        growing.append(1);
+        growing.roll();
+        growing.append(1);
+        wait_until("it is sealed", || {
+            shown::names(&other, "t/0/by-segment")
+                .iter()
+                .any(|name| *name == format!("{:020}", growing.base()))
+        });
+    };
+    (growing, fs, Box::new(seal))
+}
+
+/// What somebody reads who comes new to it.
+fn read_afresh(growing: &Mutex<Growing>, path: &str) -> Vec<u8> {
+    let spec = growing.lock().expect("no panic").data().to_str().expect("UTF-8").to_owned();
+    shown::read(&shown::open(&spec, Options::default()), path)
+}
+
+/// The offsets of these lines.
+fn offsets(lines: &[u8]) -> Vec<i64> {
+    shown::records(lines).iter().map(|record| record.offset).collect()
+}
+
+/// Found by thirty minutes of load: whether the segment was sealed was asked after it was read to what was its end before.
+#[test]
+fn batches_written_to_a_segment_that_is_sealed_while_it_is_read_are_followed() {
+    for (front, on_damage) in [
+        (Front::Half, OnDamage::Skip),
+        (Front::Half, OnDamage::Error),
+        (Front::Bad, OnDamage::Skip),
+        (Front::BadAndHalf, OnDamage::Skip),
+    ] {
+        for has_read in [false, true] {
+            let (growing, fs, seal) = about_to_be_sealed(front, on_damage);
+            let before = offsets(&read_afresh(&growing, "t/0/log.jsonl"));
+            let from = before.last().filter(|_| has_read).map_or(0, |last| last + 1);
+            let stream = format!("t/0/by-offset/{from}../follow.jsonl");
+            let (read, _) = with_meanwhile(seal, || read_stream(&fs, &stream));
+            let mut expected = offsets(&read_afresh(&growing, "t/0/log.jsonl"));
+            expected.retain(|offset| *offset >= from);
+            assert_eq!(offsets(&read), expected, "{front:?}, {on_damage:?}, from {from}");
+            assert_eq!(expected.last().copied(), Some(growing.lock().expect("no panic").end() - 1));
+        }
+    }
+}
+
+#[test]
+fn half_a_batch_of_a_segment_that_is_sealed_while_it_is_read_is_no_damage() {
+    for path in ["t/0/by-offset/0../follow.jsonl", "t/0/log.jsonl"] {
+        let (growing, fs, seal) = about_to_be_sealed(Front::BadAndHalf, OnDamage::Skip);
+        let (read, warnings) = with_meanwhile(seal, || match path.contains("follow") {
+            true => read_stream(&fs, path),
+            false => shown::read(&fs, path),
+        });
+        assert!(read == read_afresh(&growing, "t/0/log.jsonl"), "{path}");
+        assert_eq!(warnings, 1, "{path}: of the bad batch alone");
+        let problems = String::from_utf8(shown::read(&fs, "t/0/problems")).expect("text");
+        assert_eq!(problems.lines().count(), 1, "{path}: {problems}");
+    }
+}
+
+#[test]
+fn half_a_batch_that_was_being_written_is_damage_once_another_segment_follows() {
+    let mut growing = Growing::new();
+    growing.append(2);
+    let half = growing.next_batch();
+    growing.write(&half[..half.len() / 2]);
+    let options = TopicOptions { on_damage: OnDamage::Error, ..TopicOptions::default() };
+    let fs = shown::open(growing.data().to_str().expect("UTF-8"), options.into());
+    let before = shown::read(&fs, "t/0/log.jsonl");
+    growing.roll();
+    growing.append(1);
+    let error = shown::try_read(&fs, "t/0/log.jsonl").expect_err("damage");
+    assert!(error.to_string().contains("on_damage is error"), "{error}");
+    assert!(!before.is_empty());
 }

@@ -168,12 +168,12 @@ impl Follower {
         found: &mut Rendered,
     ) -> Result<Reached, ViewError> {
         let Some(place) = &mut self.at else { return Ok(Reached::End) };
-        let (file, len) = segment.open()?;
+        // Before the length, as above.
         let start = Start { below: segment.below(), ..place.start };
+        let (file, len) = segment.open()?;
         if start.position.0 >= len {
             return Ok(Reached::End);
         }
-        let was_sealed = !segment.is_active();
         let mut scanner = segment.scanner(file, len, start);
         let limit = env.bound().min(self.view.limit());
         loop {
@@ -196,8 +196,8 @@ impl Follower {
                     self.go_to(scanner.at());
                 }
                 Step::End(tail) => {
-                    env.problems.note_tail(segment, &tail);
-                    let is_damaged = was_sealed && matches!(tail, Tail::Torn(_) | Tail::Bad(_));
+                    env.problems.note_tail(segment, at, &tail);
+                    let is_damaged = start.is_sealed() && matches!(tail, Tail::Torn(_) | Tail::Bad(_));
                     if is_damaged && self.view.scope.fail_on_damage {
                         return Err(damaged(segment, segment.below()));
                     }

@@ -39,7 +39,7 @@ impl<'a> Frontier<'a> {
     }
 
     /// Adds batches until a step's worth was read or the end is met. Where the next one is looked for, and, if the end
-    /// was met, whether it is damaged.
+    /// was met, whether bytes are there that are not readable.
     pub(super) fn advance<F: ReadAt>(
         mut self,
         env: &Env<'_>,
@@ -65,9 +65,8 @@ impl<'a> Frontier<'a> {
                     self.close_before_damage();
                 }
                 Step::End(tail) => {
-                    env.problems.note_tail(segment, &tail);
-                    let damaged = !segment.is_active() && matches!(tail, Tail::Torn(_) | Tail::Bad(_));
-                    return Ok((self, at, Some(damaged)));
+                    env.problems.note_tail(segment, at, &tail);
+                    return Ok((self, at, Some(matches!(tail, Tail::Torn(_) | Tail::Bad(_)))));
                 }
             }
         }

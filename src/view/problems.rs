@@ -8,7 +8,7 @@ use crate::format::batch::BatchError;
 use crate::log::files::is_young;
 use crate::log::problem::{Kind, Problem};
 use crate::log::segment::Segment;
-use crate::log::segment::scan::{Damage, Fault, Tail};
+use crate::log::segment::scan::{Damage, Fault, Start, Tail};
 use crate::units::{Offset, Position};
 
 /// Problems kept for one partition; more are counted.
@@ -33,16 +33,16 @@ impl Problems {
         self.note(&Problem::of_damage(&segment.path, damage, Kind::of_fault(&damage.fault)));
     }
 
-    /// Notes how a segment ends; a clean end, or one that a broker may still be writing, is nothing to note.
-    pub fn note_tail(&self, segment: &Segment, tail: &Tail) {
+    /// Notes how a segment ends, which a scan met at `end`; a clean end, or one that a broker may still be writing, is nothing to note.
+    pub fn note_tail(&self, segment: &Segment, end: Start, tail: &Tail) {
         let kind = match tail {
             Tail::Clean => return,
             Tail::Torn(_) => Kind::TornTail,
-            Tail::Zero(_) if segment.is_active() => Kind::ZeroTail,
+            Tail::Zero(_) if !end.is_sealed() => Kind::ZeroTail,
             Tail::Zero(_) => Kind::Zeros,
             Tail::Bad(damage) => Kind::of_fault(&damage.fault),
         };
-        if segment.is_active() && is_young(&segment.path) {
+        if !end.is_sealed() && is_young(&segment.path) {
             return;
         }
         if let Some(damage) = tail.damage() {

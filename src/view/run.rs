@@ -74,8 +74,10 @@ struct Ended {
     len: u64,
     /// The view's bound then.
     bound: Offset,
-    /// Whether bytes at the end of the file are not readable.
-    damaged: bool,
+    /// Where the scan ended, with the next segment's base as it was known before.
+    at: Start,
+    /// Whether bytes at the end of the file are not readable: damage, or in an active segment what is being written.
+    unreadable: bool,
     /// The segment's version before: what is reserved at the end is written to without growing.
     version: u64,
 }
@@ -135,12 +137,12 @@ impl Run {
         let saved_columns = Some(layout.complete_columns());
         let position = layout.blocks.last().map_or(self.start.position, |block| Position(block.span().1));
         let expected = layout.blocks.last().map_or(self.start.expected, |block| block.last().next());
-        let at = Some(Start::new(position, expected, self.segment.below()));
+        let start = Start::new(position, expected, self.segment.below());
         let version = self.segment.version();
-        let ended = Some(Ended { len, bound: env.bound(), damaged: false, version });
+        let ended = Some(Ended { len, bound: env.bound(), at: start, unreadable: false, version });
         // What came last may grow, unless something unreadable is behind it.
         let open = last.batches > 0;
-        let (after_damage, summarized) = (false, layout.blocks.len());
+        let (at, after_damage, summarized) = (Some(start), false, layout.blocks.len());
         *self.write() =
             Measured { layout, at, open, after_damage, ended, saved_columns, summary, last, summarized };
     }
@@ -163,6 +165,8 @@ impl Run {
             }
             has_worked = true;
             let turn = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+            // Asked before the length: it may be written to and sealed meanwhile.
+            let below = self.segment.below();
             // Somebody may have measured further than the file was long before.
             let (file, len) = self.segment.open()?;
             if self.is_met(env, format, goal, len) {
@@ -172,7 +176,7 @@ impl Run {
                 Some(format) if self.read().layout.measured(Some(format)) < self.known(env, len) => {
                     self.measure_known(env, format, len)?
                 }
-                _ => self.measure_new(env, format, &file, len)?,
+                _ => self.measure_new(env, format, (&file, len), below)?,
             };
             drop(turn);
             if env.paced {
@@ -227,9 +231,9 @@ impl Run {
         self.read().layout.blocks.last().map_or(0, Block::records_end)
     }
 
-    /// Whether bytes at the end of the file are not readable, as far as it was measured.
+    /// Whether bytes at the end of a sealed segment are not readable, as far as it was measured.
     pub fn ends_damaged(&self) -> bool {
-        self.read().ended.is_some_and(|ended| ended.damaged)
+        self.read().ended.is_some_and(|ended| ended.unreadable && ended.at.is_sealed())
     }
 
     /// The last offset that is measured.
@@ -337,7 +341,10 @@ impl Run {
     fn has_ended(&self, measured: &Measured, env: &Env<'_>, len: u64) -> bool {
         let (bound, version) = (env.bound(), self.segment.version());
         measured.ended.is_some_and(|ended| {
-            ended.bound > bound || ended.len >= len && ended.bound == bound && ended.version >= version
+            // What was being written is damage once another segment follows, and noted as such.
+            let is_judged = !ended.unreadable || ended.at.below == self.segment.below();
+            let is_same = ended.len >= len && ended.bound == bound && ended.version >= version;
+            ended.bound > bound || is_same && is_judged
         })
     }
 
@@ -402,14 +409,14 @@ impl Run {
         &self,
         env: &Env<'_>,
         format: Option<Format>,
-        file: &Arc<SourceFile>,
-        len: u64,
+        (file, len): (&Arc<SourceFile>, u64),
+        below: Offset,
     ) -> Result<u64, LogError> {
         if self.reached().is_some_and(|last| last >= env.bound()) {
             return Err(LogError::Outrun { path: self.segment.path.clone() });
         }
         let version = self.segment.version();
-        let Reopened { start, after_damage, index } = self.reopen();
+        let Reopened { start, after_damage, index } = self.reopen(below);
         env.problems.forget_from(&self.segment, start.position);
         let scanner = self.segment.scanner(file.clone(), len, start);
         let frontier = Frontier::new(self, format, after_damage);
@@ -425,14 +432,14 @@ impl Run {
         measured.summarized = measured.layout.blocks.len();
         measured.at = Some(at);
         measured.after_damage = frontier.after_damage;
-        measured.ended = ended.map(|damaged| Ended { len, bound: env.bound(), damaged, version });
+        measured.ended = ended.map(|unreadable| Ended { len, bound: env.bound(), at, unreadable, version });
         Ok(at.position.since(start.position))
     }
 
     /// Where to look for what came since; the last block is looked at again if it may have grown.
-    fn reopen(&self) -> Reopened {
+    fn reopen(&self, below: Offset) -> Reopened {
         let mut measured = self.write();
-        let start = Start { below: self.segment.below(), ..measured.at.unwrap_or(self.start) };
+        let start = Start { below, ..measured.at.unwrap_or(self.start) };
         let index = measured.layout.blocks.len();
         let may_grow = |block: &&Block| measured.open && block.span().1 == start.position.0;
         let Some(block) = measured.layout.blocks.last().filter(may_grow).copied() else {
@@ -460,7 +467,7 @@ impl Run {
         let (payload, summaries) = {
             let mut measured = self.write();
             let complete = measured.ended.is_some_and(|ended| {
-                ended.len == len && !ended.damaged && ended.bound > self.last(&measured)
+                ended.len == len && !ended.unreadable && ended.bound > self.last(&measured)
             });
             let spotless = !measured.layout.blocks.iter().any(Block::is_after_damage);
             let columns = measured.layout.complete_columns();

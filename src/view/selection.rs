@@ -114,7 +114,7 @@ impl Selection {
                     continue;
                 }
                 total += len;
-                if !Self::is_final(env, &part) || self.ends_in(&part) {
+                if !was_final || self.ends_in(&part) {
                     break;
                 }
                 index += 1;

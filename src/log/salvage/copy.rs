@@ -164,7 +164,7 @@ impl<'a> Copier<'a> {
                 }
             }
         }
-        if start.below != Offset(i64::MAX) {
+        if start.is_sealed() {
             self.bound(start.below);
         }
         progress(len.saturating_sub(read));

@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`scan`] | batch after batch, and where reading resumes behind damage |
+//! | [`start`] | where a scan begins |
 //! | `ahead` | which of the batches behind damage belong where they are |
 //! | [`seen`] | whether a file is what it was, grown perhaps |
 //! | [`entries`] | entry after entry as Kafka iterates a file, damaged or not |
@@ -19,6 +20,7 @@ pub mod heads;
 pub mod index_check;
 pub mod scan;
 pub mod seen;
+pub mod start;
 pub mod suspects;
 pub mod time_hint;
 pub mod times;

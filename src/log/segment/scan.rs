@@ -21,6 +21,8 @@ use crate::log::segment::ahead::{Ahead, BatchSpan};
 use crate::log::segment::seen::{Farthest, Reached};
 use crate::units::{Offset, Position};
 
+pub use crate::log::segment::start::{Context, Start};
+
 /// How many times the segment's size a search may spend on checksums of candidates before it gives up, and how many bytes in
 /// a small one: only bytes made for it come near.
 const SEARCH_FACTOR: u64 = 16;
@@ -140,36 +142,6 @@ pub enum Fault {
         /// The smallest that is too high.
         below: Offset,
     },
-}
-
-/// Where a scan begins and which offsets fit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Start {
-    /// A batch begins here.
-    pub position: Position,
-    /// The smallest offset that may come.
-    pub expected: Offset,
-    /// The smallest offset that belongs to the next segment.
-    pub below: Offset,
-    /// What was before it.
-    pub context: Context,
-}
-
-impl Start {
-    /// A start of which nothing is known that was before it.
-    pub const fn new(position: Position, expected: Offset, below: Offset) -> Self {
-        let context = Context { in_sets: false, is_after_damage: false };
-        Self { position, expected, below, context }
-    }
-}
-
-/// What was before a place decides how damage is read there, also by a scan that is taken up again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Context {
-    /// Whether the entry before was a compressed message set.
-    pub in_sets: bool,
-    /// Whether the bytes before were no sound batch.
-    pub is_after_damage: bool,
 }
 
 /// Reads batches from a file whose length was taken once; use a new one to see growth.

@@ -97,8 +97,9 @@ pub(super) fn from(segment: &Arc<Segment>, start: Start) -> Result<(Scanned, boo
             Step::End(tail) => break index.is_none() && tail == Tail::Clean,
         }
     };
-    let lost = if is_clean || segment.is_active() { Vec::new() } else { read_index(segment) };
-    add_lost(&lost, segment, (expected, segment.below()), &mut events);
+    // An active segment's markers may be on their way. One that is sealed meanwhile is looked at again.
+    let lost = if is_clean || !start.is_sealed() { Vec::new() } else { read_index(segment) };
+    add_lost(&lost, segment, (expected, start.below), &mut events);
     Ok((Scanned { events, at: scanner.at() }, is_clean))
 }
 
@@ -167,4 +168,34 @@ fn load(bytes: &[u8], segment: &Segment, len: u64) -> Option<Scanned> {
     let events = TxnEvents::decode(events).filter(|_| is_same)?;
     let (position, expected) = (Position(stored.position.get()), Offset(stored.expected.get()));
     Some(Scanned { events, at: Start::new(position, expected, segment.below()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::*;
+    use crate::format::batch::Limits;
+    use crate::log::files::{FileId, FilePool};
+    use crate::log::segment::SegmentFile;
+
+    #[test]
+    fn markers_that_come_to_a_segment_that_is_sealed_while_it_is_scanned_are_not_lost_ones() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("00000000000000000010.log");
+        let half = [10_i64.to_be_bytes().as_slice(), &100_i32.to_be_bytes(), &[0, 0, 0, 0, 2]].concat();
+        std::fs::write(&path, half).unwrap();
+        // Version 0; producer 7; from 3 to the marker at 12; the last stable offset.
+        let numbers = [7_i64, 3, 12, 13].map(i64::to_be_bytes).concat();
+        std::fs::write(path.with_extension("txnindex"), [&[0, 0], numbers.as_slice()].concat()).unwrap();
+        let id = FileId::of(&std::fs::metadata(&path).unwrap());
+        let file = SegmentFile { base: Offset(10), path, id, len: 17, changed: None, packing: None };
+        let pool = Arc::new(FilePool::new(NonZeroUsize::MIN));
+        let segment = Arc::new(Segment::new(file, Offset(10), Offset(i64::MAX), pool, Limits::default()));
+        let markers = |start| from(&segment, start).unwrap().0.events.iter().count();
+        let start = segment.start();
+        segment.set_below(Offset(20));
+        assert_eq!(markers(start), 0);
+        assert_eq!(markers(segment.start()), 1);
+    }
 }
