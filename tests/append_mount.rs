@@ -379,6 +379,23 @@ fn a_partition_or_a_file_can_not_be_mounted_for_appending() {
     assert!(!own.data.path().join("t-0/.lock").exists());
 }
 
+/// The commands of `docs/append.md` print what it shows.
+#[test]
+fn the_document_shows_what_happens() {
+    let data = tempfile::tempdir().unwrap();
+    let Some(mount) = Mounted::with(data.path(), "append") else { return };
+    let document = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/append.md")).unwrap();
+    let examples = common::console::examples(&document);
+    assert!(examples.len() >= 12, "{}", examples.len());
+    for (command, shown) in examples {
+        let mut bash = Command::new("bash");
+        let output =
+            bash.arg("-c").arg(&command).current_dir(mount.point()).env("LC_ALL", "C").output().unwrap();
+        let printed = [output.stdout, output.stderr].concat();
+        assert_eq!(String::from_utf8_lossy(&printed), shown, "$ {command}");
+    }
+}
+
 /// Reads what a command printed, having gone well.
 fn printed(command: &mut Command) -> String {
     let output = command.output().unwrap();

@@ -219,7 +219,10 @@ impl Fs {
     /// The files that are made anew at each open.
     pub(super) fn small_file(&self, node: &Node) -> Result<Vec<u8>, FsError> {
         Ok(match node {
-            Node::Readme => files::README.as_bytes().to_vec(),
+            Node::Readme => {
+                let begin = if self.is_writable() { files::FOR_APPENDING } else { files::READ_ONLY };
+                [begin, files::README].concat().into_bytes()
+            }
             Node::ControlFile(file) => files::control_file(self, *file),
             Node::Topics | Node::TopicInfo(..) => self.overview(node)?,
             Node::Of(_, Item::ByOffsetReadme) => files::BY_OFFSET_README.as_bytes().to_vec(),

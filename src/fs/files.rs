@@ -7,10 +7,28 @@ use crate::log::problem::Problem;
 use crate::log::verify;
 use crate::view::partition_view::PartitionView;
 
-/// `README.txt` at the root.
-pub const README: &str = "\
+/// How `README.txt` begins, in a mount that only reads.
+pub const READ_ONLY: &str = "\
 This is a Kafka data directory, shown as files by topicfs. Nothing here can be changed, and nothing in the source is.
 
+";
+
+/// How it begins in a mount for appending.
+pub const FOR_APPENDING: &str = "\
+This is a Kafka data directory, shown as files by topicfs, and mounted for appending: what is written to these files becomes records. All
+else can't be changed.
+
+  <topic>/<partition>/
+    append              a line is a value:  echo hello >> notes/0/append
+    append.tsv          key and value, or the columns of .tsv;  append.jsonl  objects as .jsonl has them
+    append.nul          a NUL ends a value;  append.blob  a file is a value:  cp photo.jpg notes/0/append.blob
+  mkdir TOPIC           makes a topic with one partition;  mkdir TOPIC/N  the next one
+  .topicfs/problems     why a line was refused
+
+";
+
+/// The rest of `README.txt` at the root.
+pub const README: &str = "\
   topics.tsv            topic, partition, start, end, bytes, time of the last batch; no line of names:
                           column -t topics.tsv;  sort -nk5 topics.tsv;  awk '{n += $5} END {print n}' topics.tsv
   <topic>/info          the same of a topic, with the count of records where it is known; info.json
