@@ -23,7 +23,7 @@ pub const MEMORY: usize = 1 << 20;
 pub type Target = (&'static str, fn(&[u8]), usize);
 
 /// All targets, each also a program in `fuzz_targets/`.
-pub const TARGETS: [Target; 24] = [
+pub const TARGETS: [Target; 25] = [
     ("batch", targets::batch::check, 512),
     ("message_set", targets::message_set::check, 512),
     ("gzip", targets::compressed::gzip, 512),
@@ -47,5 +47,6 @@ pub const TARGETS: [Target; 24] = [
     ("config_yaml", targets::config::yaml, 256),
     ("config_words", targets::config::words, 64),
     ("template", targets::template::check, 128),
+    ("append_lines", targets::append_lines::check, 256),
     ("directory", targets::directory::check, 8192),
 ];

@@ -272,6 +272,16 @@ fn add_texts(corpora: &mut Corpora, root: &Path) {
     ] {
         add(corpora, "config_words", words.as_bytes().to_vec(), MAX_LEN);
     }
+    for lines in [
+        "\0\x02one\ntwo\n\nthree",
+        "\x01\x09{\"topic\":\"t\",\"partition\":0,\"offset\":1,\"timestamp\":1700000000000,\"key\":\"k\",\"value\":\"v\",\"headers\":[[\"h\",\"x\"],[\"h\",null]]}\n",
+        "\x01\x20{\"key_json\":[1],\"value_json\":{\"a\": \"\\u00e9\"}}\n{\"value\":{\"base64\":\"AP8=\"},\"key\":{\"hex\":\"00ff\"}}\n",
+        "\x02\x05k\tv\n5\t1700000000000\t\\N\ta\\tb\\x41\\101\\\\\n\\N\t\\N\n",
+        "\x03\x04with\nnewline\0and without",
+        "\x04\x03blob",
+    ] {
+        add(corpora, "append_lines", lines.as_bytes().to_vec(), MAX_LEN);
+    }
     for template in [
         "%t/%p %o %T %K:%k %S:%s%R [%h]%%\\n",
         "%{T:iso}\\t%s\\r\\n",

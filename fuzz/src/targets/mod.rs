@@ -1,5 +1,6 @@
 //! What each target checks of one input.
 
+pub mod append_lines;
 pub mod batch;
 pub mod compressed;
 pub mod config;
