@@ -10,7 +10,7 @@
 mod common;
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Output};
@@ -202,30 +202,60 @@ fn values_may_be_whole_files_or_end_with_nul() {
     assert_eq!(fs::read(own.mount.path("t/0/by-offset/2")).unwrap(), b"and without");
 }
 
-/// Each line whole, each writer's in order, each once.
+/// Writes lines of 1 byte to 1 MiB, about a megabyte a second, for so many seconds; then says how many.
+const WRITER: &str = "
+import os, random, sys, time
+writer, seconds = sys.argv[1], float(sys.argv[2])
+file = os.open('append', os.O_WRONLY | os.O_APPEND)
+end, count = time.monotonic() + seconds, 0
+while time.monotonic() < end:
+    size = int(2 ** random.uniform(0, 20))
+    head = f'{writer} {count} {size} '.encode()
+    # What makes a batch larger than max.message.bytes would be refused.
+    line = head + b'x' * min(size, (1 << 20) - 200) + b'\\n'
+    while line:
+        line = line[os.write(file, line):]
+    count += 1
+    time.sleep(size / 1e6)
+print(count)
+";
+
+/// Each line whole, each writer's in order, each once. `TOPICFS_WRITERS` and `TOPICFS_WRITERS_SECONDS` make it more than 8 and 3 seconds.
 #[test]
 fn lines_of_many_writers_are_whole_and_in_their_order() {
-    const WRITERS: usize = 16;
-    const LINES: usize = 300;
-    let Some(own) = Own::new("segment.bytes=256KiB") else { return };
-    let script = "for i in $(seq $2); do printf '%s %s %0*d\\n' $1 $i $((i % 37 * 40 + 1)) 0; done >> append";
-    let writers: Vec<_> = (0..WRITERS)
+    let Some(own) = Own::new("segment.bytes=64MiB") else { return };
+    if !has("python3") {
+        return;
+    }
+    let of = |name: &str, default: usize| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let (writers, seconds) = (of("TOPICFS_WRITERS", 8), of("TOPICFS_WRITERS_SECONDS", 3));
+    let begun: Vec<_> = (0..writers)
         .map(|writer| {
-            let words = ["-c", script, "writer", &writer.to_string(), &LINES.to_string()].map(str::to_owned);
-            Command::new("bash").args(words).current_dir(own.mount.path("t/0")).spawn().unwrap()
+            let mut python = Command::new("python3");
+            python.args(["-c", WRITER, &writer.to_string(), &seconds.to_string()]);
+            python.current_dir(own.mount.path("t/0")).stdout(std::process::Stdio::piped()).spawn().unwrap()
         })
         .collect();
-    for mut writer in writers {
-        assert!(writer.wait().unwrap().success());
-    }
-    let mut next = [1; WRITERS];
-    for line in own.log().lines() {
+    let counts: Vec<usize> = begun
+        .into_iter()
+        .map(|writer| {
+            let output = writer.wait_with_output().unwrap();
+            assert!(output.status.success());
+            String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+        })
+        .collect();
+    let mut next = vec![0; writers];
+    let log = BufReader::with_capacity(1 << 20, File::open(own.mount.path("t/0/log")).unwrap());
+    for line in log.lines() {
+        let line = line.unwrap();
         let words: Vec<&str> = line.split(' ').collect();
-        let (writer, number): (usize, usize) = (words[0].parse().unwrap(), words[1].parse().unwrap());
-        assert_eq!((number, words[2].len()), (next[writer], number % 37 * 40 + 1), "of writer {writer}");
-        next[writer] += 1;
+        let numbers: Vec<usize> = words[..3].iter().map(|word| word.parse().unwrap()).collect();
+        let len = numbers[2].min((1 << 20) - 200);
+        assert_eq!((numbers[1], words[3].len()), (next[numbers[0]], len), "of writer {}", numbers[0]);
+        next[numbers[0]] += 1;
     }
-    assert_eq!(next, [LINES + 1; WRITERS]);
+    assert_eq!(next, counts);
+    println!("{} lines of {writers} writers", counts.iter().sum::<usize>());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use anyhow::{Context as _, anyhow};
 use super::args::AppendArgs;
 use super::{own, progress};
 use crate::config::{Caller, Config};
-use crate::format::names::PartitionDir;
+use crate::format::names::{self, PartitionDir};
 use crate::fs::topic_options::OfTopic;
 use crate::log::append::appender::Appender;
 use crate::log::append::owned::OwnedDirectory;
@@ -51,7 +51,7 @@ fn target(text: &str) -> anyhow::Result<(TopicPartition, LineFormat)> {
         None => (rest, LineFormat::Text),
     };
     let dir = PartitionDir::parse(&format!("{topic}-{number}")).ok_or_else(expected)?;
-    if topic.starts_with("__") {
+    if names::INTERNAL_TOPICS.contains(&topic) {
         return Err(anyhow!("{topic}: an internal topic, whose records are Kafka's own"));
     }
     Ok((dir.partition, format))

@@ -55,6 +55,16 @@ pub const METADATA_TOPIC: &str = "__cluster_metadata";
 /// The same in the early-access KRaft of 2.8; the only name that isn't a legal topic.
 pub const METADATA_TOPIC_2_8: &str = "@metadata";
 
+/// Topics whose records are Kafka's own.
+pub const INTERNAL_TOPICS: [&str; 6] = [
+    METADATA_TOPIC,
+    METADATA_TOPIC_2_8,
+    "__consumer_offsets",
+    "__transaction_state",
+    "__share_group_state",
+    "__remote_log_metadata",
+];
+
 /// The longest name of a topic.
 pub const MAX_TOPIC_LEN: usize = 249;
 /// The longest name of a directory; Kafka cuts the topic to keep to it.

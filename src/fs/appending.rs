@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::format::names;
 use crate::fs::error::FsError;
 use crate::fs::handles::Content;
 use crate::fs::mounted::Fs;
@@ -202,7 +203,7 @@ impl Fs {
 
     /// Whether a partition has append files.
     pub(super) fn is_appendable(&self, key: &PartitionKey) -> bool {
-        let is_internal = key.topic.starts_with("__");
+        let is_internal = names::INTERNAL_TOPICS.contains(&&*key.topic);
         self.is_writable() && !is_internal && key.label.bytes().all(|byte| byte.is_ascii_digit())
     }
 

@@ -34,6 +34,8 @@ struct OwnFile {
     file: Arc<dyn DiskFile>,
     path: PathBuf,
     len: u64,
+    /// How much of it was durable when it was synced last; `None` before that, since others may have left it as it is.
+    synced: Option<u64>,
 }
 
 /// An index and the entries that are not in it yet.
@@ -60,19 +62,27 @@ pub(super) struct Place {
     pub(super) first_timestamp: Option<Timestamp>,
 }
 
-/// Files that are not durable yet.
+/// The files of a segment that are not durable yet, each with its length.
 #[derive(Debug, Clone)]
-pub(super) struct Unsynced(Vec<(Arc<dyn DiskFile>, PathBuf)>);
+pub(super) struct Unsynced {
+    base: Offset,
+    /// The log first, then its indexes.
+    files: [Option<UnsyncedFile>; 3],
+}
+
+/// A file, its path, and how many of its bytes are to be durable.
+type UnsyncedFile = (Arc<dyn DiskFile>, PathBuf, u64);
 
 impl Unsynced {
-    /// Makes them durable, the log first.
+    /// Makes them durable.
     ///
     /// # Errors
     /// The system's.
     pub(super) fn sync(&self) -> Result<(), LogError> {
-        self.0
+        self.files
             .iter()
-            .try_for_each(|(file, path)| file.sync().map_err(|error| disk::failed(path, "sync", error)))
+            .flatten()
+            .try_for_each(|(file, path, _)| file.sync().map_err(|error| disk::failed(path, "sync", error)))
     }
 }
 
@@ -166,8 +176,20 @@ impl ActiveSegment {
 
     /// What has to be synced for it to be durable.
     pub(super) fn unsynced(&self) -> Unsynced {
-        let files = [&self.log, &self.offset_index.own, &self.time_index.own];
-        Unsynced(files.map(|own| (own.file.clone(), own.path.clone())).to_vec())
+        let files = [&self.log, &self.offset_index.own, &self.time_index.own]
+            .map(|own| (own.synced != Some(own.len)).then(|| (own.file.clone(), own.path.clone(), own.len)));
+        Unsynced { base: self.base, files }
+    }
+
+    /// Takes note of what was synced.
+    pub(super) fn set_synced(&mut self, unsynced: &Unsynced) {
+        if unsynced.base != self.base {
+            return;
+        }
+        let own = [&mut self.log, &mut self.offset_index.own, &mut self.time_index.own];
+        for (own, synced) in own.into_iter().zip(&unsynced.files) {
+            own.synced = own.synced.max(synced.as_ref().map(|(_, _, len)| *len));
+        }
     }
 
     fn push_time(&mut self, entry: Option<TimeEntry>) {
@@ -192,7 +214,7 @@ impl OwnFile {
         if file.size().map_err(failed)? != len {
             file.set_len(len).map_err(failed)?;
         }
-        Ok(Self { file, path, len })
+        Ok(Self { file, path, len, synced: None })
     }
 
     /// Appends all bytes, or none.

@@ -15,7 +15,7 @@ use crate::format::names::{self, FileType};
 use crate::format::snapshot;
 use crate::log::LogError;
 use crate::log::append::active::{ActiveSegment, WriteError, path};
-use crate::log::append::config::{LogConfig, MAX_SEGMENT_BYTES};
+use crate::log::append::config::{LogConfig, MAX_SEGMENT_BYTES, NEVER};
 use crate::log::append::lock::DirectoryLock;
 use crate::log::derived::epochs::Epochs;
 use crate::log::derived::indexing::IndexBuilder;
@@ -193,6 +193,7 @@ impl Appender {
             state.is_broken = true;
             return Err(error.into());
         }
+        state.active.set_synced(&unsynced);
         state.flushed = state.flushed.max(end);
         state.has_new_names &= !has_new_names;
         if state.flushed == state.end {
@@ -206,6 +207,9 @@ impl Appender {
     /// # Errors
     /// Those of [`Self::flush`].
     pub fn flush_if_due(&self) -> Result<(), AppendError> {
+        if self.config.flush_ms >= NEVER {
+            return Ok(());
+        }
         let since = self.state().unflushed_since;
         let age = since.map_or(0, |since| u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX));
         if since.is_some() && age >= self.config.flush_ms { self.flush() } else { Ok(()) }

@@ -35,7 +35,7 @@ pub struct LogConfig {
 }
 
 /// Kafka's "never".
-const NEVER: u64 = i64::MAX as u64;
+pub const NEVER: u64 = i64::MAX as u64;
 
 impl LogConfig {
     /// Kafka's defaults; without a codec, as producers that choose none write.
