@@ -84,7 +84,7 @@ pub(super) fn recover(
     for (name, path) in &partitions {
         bar.set_message(name.to_string());
         let plan = directory.recover(name, path, quarantine).with_context(|| format!("recovering {name}"))?;
-        all_done &= quarantine.is_some() || refusal(name, &plan).is_none();
+        all_done &= quarantine.is_some() && plan.is_ok() || refusal(name, &plan).is_none();
         if let Ok(plan) = &plan {
             for cut in &plan.cuts {
                 tracing::warn!(partition = %name, "recovery cuts {cut}");

@@ -43,9 +43,10 @@ fn recover(args: &RecoverArgs, config: &Config) -> anyhow::Result<bool> {
     let mut all_done = true;
     for directory in own::lock(&args.source, config)? {
         own::recover(&directory, args.quarantine.as_deref(), |name, plan| {
-            tell(name, plan, "");
             let is_refused = own::refusal(name, plan).is_some();
-            all_done &= !is_refused || args.quarantine.is_some() && plan.is_ok();
+            let is_done = !is_refused || args.quarantine.is_some() && plan.is_ok();
+            tell(name, plan, if is_done { "" } else { "would be " });
+            all_done &= is_done;
         })?;
         directory.close()?;
     }
