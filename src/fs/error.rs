@@ -136,7 +136,9 @@ impl FsError {
             Self::Write(WriteError::Append(error)) => errno_of_append(error),
             Self::Topic(TopicError::Log(error)) | Self::Open(OpenError::Log(error)) => errno_of_log(error),
             Self::Open(OpenError::Recovery(RecoveryError::Log(error))) => errno_of_log(error),
-            Self::Open(OpenError::Recovery(RecoveryError::Packed { .. })) => libc::EROFS,
+            Self::Open(OpenError::Recovery(RecoveryError::Packed { .. } | RecoveryError::NoFile { .. })) => {
+                libc::EROFS
+            }
             Self::Open(OpenError::NeedsRecovery { .. }) => libc::EIO,
             Self::View(ViewError::Damaged { .. } | ViewError::Log(LogError::NotASource { .. })) => libc::EIO,
             Self::View(ViewError::Log(LogError::Io { source, .. })) | Self::Source { source, .. } => {

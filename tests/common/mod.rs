@@ -12,6 +12,7 @@
 pub mod batch_lines;
 pub mod batches;
 pub mod console;
+pub mod crashes;
 pub mod dumped;
 pub mod events;
 pub mod fixtures;
@@ -23,6 +24,7 @@ pub mod model;
 pub mod mounted;
 pub mod reader;
 pub mod readers;
+pub mod recovering;
 pub mod salvaged;
 pub mod shown;
 pub mod witness;

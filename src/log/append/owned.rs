@@ -128,7 +128,11 @@ impl OwnedDirectory {
             && (quarantine.is_some() || !plan.needs_quarantine())
         {
             plan.apply(&*self.disk, quarantine)?;
-            self.state().written.recovery_points.insert(name.clone(), plan.end);
+            let written = &mut self.state().written;
+            written.recovery_points.insert(name.clone(), plan.end);
+            if let Some(high_watermark) = written.high_watermarks.get_mut(name) {
+                *high_watermark = plan.end.min(*high_watermark);
+            }
         }
         Ok(plan)
     }

@@ -63,8 +63,9 @@ impl Plan {
         let written = self.rebuilt.iter().map(|segment| (segment.base, &segment.producers));
         let written: Vec<(Offset, &Producers)> =
             written.skip(1).chain([(self.end, &self.producers)]).collect();
-        for stale in self.files.snapshots.range(first.next()..) {
-            if !written.iter().any(|(at, _)| at == stale) {
+        for stale in self.files.snapshots.range(first..) {
+            let is_kept = *stale == first && self.files.producers_at(directory, first).is_some();
+            if !is_kept && !written.iter().any(|(at, _)| at == stale) {
                 disk::remove_if_there(disk, &path(directory, *stale, FileType::Snapshot))?;
             }
         }
@@ -72,9 +73,11 @@ impl Plan {
             let bytes = snapshot::format(&producers.snapshot());
             disk::replace(disk, &path(directory, at, FileType::Snapshot), &bytes)?;
         }
-        if !self.epochs.entries().is_empty() {
+        let path = directory.join(names::LEADER_EPOCHS);
+        // One that says something else, or nothing that can be read, must not stay.
+        if !self.epochs.entries().is_empty() || path.exists() {
             let text = checkpoint::format_epochs(self.epochs.entries());
-            disk::replace(disk, &directory.join(names::LEADER_EPOCHS), text.as_bytes())?;
+            disk::replace(disk, &path, text.as_bytes())?;
         }
         Ok(())
     }
@@ -88,6 +91,7 @@ impl Plan {
         for file_type in [FileType::OffsetIndex, FileType::TimeIndex, FileType::Log] {
             disk::replace(disk, &path(directory, self.start, file_type), &[])?;
         }
+        self.write_derived(disk)?;
         disk.sync_directory(directory).map_err(|error| disk::failed(directory, "sync", error))
     }
 
@@ -130,12 +134,16 @@ impl Cut {
         let (mut piece, mut done) = (vec![0; PIECE], 0);
         while done < self.len {
             let read = sources::read_full(&from, &mut piece, self.position.0 + done).map_err(unreadable)?;
-            disk::write_all(&*copy, &piece[..read], done).map_err(unwritable)?;
+            // Preallocated logs end in very many zeros.
+            if piece[..read].iter().any(|byte| *byte != 0) {
+                disk::write_all(&*copy, &piece[..read], done).map_err(unwritable)?;
+            }
             done += read as u64;
             if read < PIECE {
                 break;
             }
         }
+        copy.set_len(done).map_err(unwritable)?;
         copy.sync().map_err(unwritable)?;
         disk.rename(&temporary, &to).map_err(|error| disk::failed(&to, "rename", error))
     }

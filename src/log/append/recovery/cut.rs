@@ -43,6 +43,8 @@ pub enum CutKind {
     Damaged,
     /// A whole segment that lies below the log start offset.
     BelowStart,
+    /// A whole segment that compaction has replaced by one that is damaged.
+    Replaced,
 }
 
 impl Cut {
@@ -77,6 +79,7 @@ impl fmt::Display for Cut {
             CutKind::Torn => "a torn tail",
             CutKind::Zero => "a zero tail",
             CutKind::Damaged => "damage",
+            CutKind::Replaced => "all of a segment in whose place compaction put a damaged one",
             CutKind::BelowStart => "all of a segment below the log start offset",
         };
         write!(f, "{} at {}: {what} of {} bytes", self.path.display(), self.position, self.len)?;

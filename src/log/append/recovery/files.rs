@@ -26,8 +26,10 @@ pub(super) struct Files {
     pub(super) renames: Vec<(PathBuf, PathBuf)>,
     /// Where producer snapshots are.
     pub(super) snapshots: BTreeSet<Offset>,
-    /// Segments whose offset or time index is missing.
+    /// Segments whose offset or time index is missing, or whose transaction index may be that of another one.
     lacking: BTreeSet<Offset>,
+    /// Segments of complete swaps.
+    swapped: BTreeSet<Offset>,
 }
 
 impl Files {
@@ -66,14 +68,16 @@ impl Files {
                 _ => files.obsolete.push(path),
             }
         }
-        let exists = |base: Offset, file_type| {
-            [FileState::Live, FileState::Swap]
-                .iter()
-                .any(|state| found.contains(&SegmentFile { base, file_type, state: *state }))
+        let has = |base: Offset, file_type, state| found.contains(&SegmentFile { base, file_type, state });
+        let lacks = |base: &Offset| {
+            let is_swap = from_swap.contains(base);
+            let state = if is_swap { FileState::Swap } else { FileState::Live };
+            // Nobody knows whether it is the old segment's, or has got its name already.
+            let has_old = is_swap && has(*base, FileType::TxnIndex, FileState::Live);
+            !has(*base, FileType::OffsetIndex, state) || !has(*base, FileType::TimeIndex, state) || has_old
         };
-        let lacks =
-            |base: &Offset| !exists(*base, FileType::OffsetIndex) || !exists(*base, FileType::TimeIndex);
         files.lacking = live.iter().copied().filter(lacks).collect();
+        files.swapped = from_swap;
         Ok(files)
     }
 
@@ -82,26 +86,48 @@ impl Files {
         self.obsolete.is_empty() && self.renames.is_empty()
     }
 
+    /// The logs that go because others take their place.
+    pub(super) fn replaced(&self) -> impl Iterator<Item = &PathBuf> {
+        self.obsolete.iter().filter(|path| {
+            let file = path.file_name().and_then(|name| SegmentFile::parse(name.to_str()?));
+            file.is_some_and(|file| file == SegmentFile::live(file.base, FileType::Log))
+        })
+    }
+
     pub(super) fn lacks_index(&self, base: Offset) -> bool {
         self.lacking.contains(&base)
     }
 
-    pub(super) fn has_snapshot(&self, at: Offset) -> bool {
-        self.snapshots.contains(&at)
+    /// Whether it takes the place of others, which go only if it is sound.
+    pub(super) fn is_swapped(&self, base: Offset) -> bool {
+        self.swapped.contains(&base)
     }
 
     /// The producers at an offset, if there is a sound snapshot of them.
-    pub(super) fn producers_at(&self, directory: &Path, at: Offset) -> Producers {
-        if !self.has_snapshot(at) {
-            return Producers::default();
-        }
-        read_snapshot(directory, at).unwrap_or_default()
+    pub(super) fn producers_at(&self, directory: &Path, at: Offset) -> Option<Producers> {
+        self.snapshots.contains(&at).then(|| read_snapshot(directory, at)).flatten()
     }
 }
 
-fn is_swap(segment: &Segment) -> bool {
-    let name = segment.path.file_name().and_then(|name| name.to_str());
-    name.and_then(SegmentFile::parse).is_some_and(|file| file.state == FileState::Swap)
+/// The first `.log` in a directory that is no file, which a broker may well read: a link to another disk.
+pub(super) fn odd_log(directory: &Path) -> Result<Option<PathBuf>, LogError> {
+    let entries = std::fs::read_dir(directory).map_err(|error| LogError::io(directory, "list", error))?;
+    let is_odd = |entry: &std::fs::DirEntry| {
+        let file = entry.file_name().to_str().and_then(SegmentFile::parse);
+        file.is_some_and(|file| {
+            file.file_type == FileType::Log && matches!(file.state, FileState::Live | FileState::Swap)
+        }) && !entry.file_type().is_ok_and(|of| of.is_file())
+    };
+    Ok(entries.flatten().filter(is_odd).map(|entry| entry.path()).min())
+}
+
+pub(super) fn is_swap(segment: &Segment) -> bool {
+    name_of(segment).is_some_and(|file| file.state == FileState::Swap)
+}
+
+/// The name of a segment's log, `None` where no broker gives it.
+pub(super) fn name_of(segment: &Segment) -> Option<SegmentFile> {
+    SegmentFile::parse(segment.path.file_name()?.to_str()?)
 }
 
 /// A producer snapshot, `None` when it can't be used.

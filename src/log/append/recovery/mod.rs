@@ -2,14 +2,22 @@
 //!
 //! All segments from the one with the recovery point on are read, batch after batch. Each is cut at its first byte that is no sound
 //! batch in its place, and gets new indexes; snapshots and epochs are made anew. Interrupted swaps are finished or
-//! undone. Where we differ from Kafka, nothing that is sound is thrown away:
+//! undone. Where we differ from Kafka, nothing that is sound is thrown away; `docs/recover.md` has the reasons:
 //!
 //! | what | Kafka | here |
 //! |---|---|---|
-//! | offsets that go back | empties the segment, if it notices at all: only index entries are compared | the segment is cut there |
-//! | segments behind one that was cut | deleted | kept: offsets are missing in between, as in a compacted log |
 //! | more than a torn or zero tail | cut, and gone | cut only into a quarantine directory |
+//! | segments behind one that was cut | deleted | kept: offsets are missing in between, as in a compacted log |
+//! | offsets that go back | empties the segment, if it notices at all: only index entries are compared | the segment is cut there |
+//! | offsets of the next segment; an offset that the batches behind it contradict | kept | the segment is cut there |
+//! | an unknown magic or codec, an impossible count | kept | the segment is cut there |
+//! | a name above the first offset | refuses the log | renamed |
+//! | offsets more than 2^31-1 above the base | splits the segment | no index entries for them |
+//! | a damaged `.swap` | takes its place, the old segments are deleted | the old segments are kept, or quarantined |
 //! | a `.timeindex` that is missing | an empty one, so that lookups by time miss records | made anew from the log |
+//! | a `.txnindex` that can't be read | refuses the log | made anew from the log |
+//! | epochs: malformed; at the very end; of one batch alone | refuses; removed; believed | made anew; kept; left out |
+//! | `x.log`; a `.log` that is no file | refuses; follows links | ignored; refused |
 //!
 //! A plan only reads; [`Plan::apply`] does it, each step in an order that a crash at any point leaves to be begun again.
 
@@ -90,9 +98,15 @@ pub enum RecoveryError {
     #[error(transparent)]
     Log(#[from] LogError),
     /// It has segments that no broker keeps so.
-    #[error("{}: a segment that a backup tool has compressed: nothing can be appended behind it", path.display())]
+    #[error("{}: a segment as a backup tool or a tiered store keeps it: nothing can be appended behind it", path.display())]
     Packed {
         /// The segment.
+        path: PathBuf,
+    },
+    /// It has a link or directory where a log should be.
+    #[error("{}: is no file; put the log itself there, or take this away", path.display())]
+    NoFile {
+        /// What is there.
         path: PathBuf,
     },
 }
@@ -103,12 +117,16 @@ impl Plan {
     /// # Errors
     /// Those of reading.
     pub fn new(directory: &Path, name: &TopicPartition, known: &Known) -> Result<Self, RecoveryError> {
+        if let Some(path) = files::odd_log(directory)? {
+            return Err(RecoveryError::NoFile { path });
+        }
         let pool = Arc::new(FilePool::new(std::num::NonZeroUsize::MIN));
         let origin = Origin::Directory(directory.to_owned());
         let partition =
             Partition::new(name.clone(), String::new(), origin, Bounds::default(), pool, known.limits);
         let segments = partition.segments()?;
-        if let Some(packed) = segments.iter().find(|segment| segment.is_packed()) {
+        let is_foreign = |segment: &&Arc<Segment>| segment.is_packed() || files::name_of(segment).is_none();
+        if let Some(packed) = segments.iter().find(is_foreign) {
             return Err(RecoveryError::Packed { path: packed.path.clone() });
         }
         let files = Files::list(directory, &segments)?;
@@ -143,16 +161,22 @@ struct Reading<'a> {
 impl Reading<'_> {
     fn plan(mut self) -> Result<Plan, RecoveryError> {
         let first = self.first_unsure();
-        let replayed_from = self.first_to_replay(first);
-        let at = self.segments.get(replayed_from).map_or(Offset(0), |segment| segment.base);
-        let producers = self.files.producers_at(self.directory, at);
+        let (replayed_from, producers) = self.first_to_replay(first);
         let epochs = files::read_epochs(self.directory);
         let mut replay = Replay::new(producers, epochs, self.known.limits);
         let (mut rebuilt, mut end) = (Vec::new(), None);
         for (index, segment) in self.segments.iter().enumerate().skip(replayed_from) {
             let is_unsure = index >= first || self.files.lacks_index(segment.base);
-            let (read, next) = self.read(segment, is_unsure, &mut replay)?;
-            rebuilt.extend(is_unsure.then_some(read));
+            let is_checked = is_unsure || self.files.is_swapped(segment.base);
+            // Compaction may have taken batches that a snapshot knows of.
+            if let Some(known) =
+                self.files.producers_at(self.directory, segment.base).filter(|_| index <= first)
+            {
+                replay.producers = known;
+            }
+            let base = if is_unsure { self.name_right(index, segment) } else { segment.base };
+            let (read, next) = self.read(segment, base, is_checked, &mut replay)?;
+            rebuilt.extend((is_unsure || read.is_cut).then_some(read));
             end = Some(next);
         }
         let end = match (end, self.segments.last()) {
@@ -161,7 +185,11 @@ impl Reading<'_> {
             (None, None) => self.known.log_start.unwrap_or(Offset(0)),
         };
         let first_base = self.segments.first().map_or(end, |segment| segment.base);
+        let first_base = rebuilt.first().map_or(first_base, |first: &Rebuilt| first.base.min(first_base));
+        self.keep_replaced()?;
         let start = self.known.log_start.map_or(first_base, |start| start.max(first_base));
+        let at_end = self.files.producers_at(self.directory, end).filter(|_| self.is_clean());
+        replay.producers = at_end.unwrap_or(replay.producers);
         let (producers, epochs) = replay.finish(start, end.max(start));
         let mut plan = Plan {
             directory: self.directory.to_owned(),
@@ -180,39 +208,83 @@ impl Reading<'_> {
         Ok(plan)
     }
 
+    /// Keeps what an interrupted compaction has replaced, if what took its place has lost something.
+    fn keep_replaced(&mut self) -> Result<(), LogError> {
+        let is_lossy = |cut: &Cut| {
+            let is_swap = |segment: &&Arc<Segment>| segment.path == cut.path && files::is_swap(segment);
+            !cut.is_expected() && self.segments.iter().any(|segment| is_swap(&segment))
+        };
+        if !self.cuts.iter().any(is_lossy) {
+            return Ok(());
+        }
+        for path in self.files.replaced() {
+            let len = std::fs::metadata(path).map_err(|error| LogError::io(path, "stat", error))?.len();
+            let (path, position) = (path.clone(), Position(0));
+            let (kind, cause, lost) = (CutKind::Replaced, String::new(), Lost::default());
+            if len > 0 {
+                self.cuts.push(Cut { path, position, len, kind, cause, lost });
+            }
+        }
+        Ok(())
+    }
+
     /// The first segment that has to be read: the one with the recovery point, or one that lacks an index.
     fn first_unsure(&self) -> usize {
         let point = self.known.recovery_point;
-        if point == Offset(i64::MAX) {
+        if self.is_clean() {
             return self.segments.len();
         }
         self.segments.partition_point(|segment| segment.base <= point).saturating_sub(1)
     }
 
-    /// The segment from which producers have to be followed: that of the newest snapshot before those that are read.
-    fn first_to_replay(&self, unsure: usize) -> usize {
-        let lacking = self.segments.iter().position(|segment| self.files.lacks_index(segment.base));
+    /// Whether the log was stopped in order.
+    fn is_clean(&self) -> bool {
+        self.known.recovery_point == Offset(i64::MAX)
+    }
+
+    /// The segment from which producers have to be followed, and those before it: that of the newest sound snapshot before those
+    /// that are read.
+    fn first_to_replay(&self, unsure: usize) -> (usize, Producers) {
+        let is_lacking = |base| self.files.lacks_index(base) || self.files.is_swapped(base);
+        let lacking = self.segments.iter().position(|segment| is_lacking(segment.base));
         let from = lacking.map_or(unsure, |lacking| lacking.min(unsure));
-        let has_snapshot = |index: &usize| {
-            self.segments.get(*index).is_some_and(|segment| self.files.has_snapshot(segment.base))
+        let at = |index: usize| {
+            let base = self.segments.get(index)?.base;
+            Some((index, self.files.producers_at(self.directory, base)?))
         };
         // After a clean stop a log without snapshots has no producers, as for Kafka.
-        let is_clean = self.known.recovery_point == Offset(i64::MAX);
-        let none = if is_clean { from } else { 0 };
-        (0..=from).rev().find(has_snapshot).unwrap_or(none)
+        let none = if self.is_clean() && self.files.snapshots.is_empty() { from } else { 0 };
+        (0..=from).rev().find_map(at).unwrap_or((none, Producers::default()))
+    }
+
+    /// The base of a segment, which gets another name where that is above its first offset: Kafka's recovery fails there.
+    fn name_right(&mut self, index: usize, segment: &Segment) -> Offset {
+        let (named, lower) = (segment.base, segment.lower);
+        let before = index.checked_sub(1).and_then(|before| self.segments.get(before));
+        let is_free = before.is_none_or(|before| before.base < lower);
+        if lower >= named || !is_free || files::is_swap(segment) {
+            return named;
+        }
+        let renamed =
+            |file_type| (path(self.directory, named, file_type), path(self.directory, lower, file_type));
+        let indexes = [FileType::OffsetIndex, FileType::TimeIndex, FileType::TxnIndex];
+        self.files.obsolete.extend(indexes.map(|file_type| renamed(file_type).0));
+        self.files.renames.push(renamed(FileType::Log));
+        lower
     }
 
     /// Reads a segment to its first fault; what its indexes have to be, and the offset after its last.
     fn read(
         &mut self,
         segment: &Segment,
-        is_unsure: bool,
+        base: Offset,
+        is_checked: bool,
         replay: &mut Replay,
     ) -> Result<(Rebuilt, Offset), LogError> {
-        let mut read = Rebuilt::new(segment.base, replay.producers.clone());
+        let mut read = Rebuilt::new(base, replay.producers.clone());
         let mut builder = IndexBuilder::new(self.known.index_interval_bytes);
         let mut scanner = segment.scan(segment.start())?;
-        let mut next = segment.base;
+        let mut next = base;
         let tail = loop {
             match scanner.step().map_err(|error| segment.error(error))? {
                 // Neighbours that changed places are not in theirs.
@@ -233,7 +305,7 @@ impl Reading<'_> {
         };
         read.index_time(builder.close());
         let (_, len) = segment.open()?;
-        if is_unsure && len > read.len {
+        if is_checked && len > read.len {
             self.cuts.push(match Cut::of_tail(segment.path.clone(), &tail) {
                 Some(cut) => cut,
                 None => damaged(segment, Position(read.len), len, next)?,
@@ -289,7 +361,7 @@ impl Plan {
                 self.cuts.push(Cut { path, position: Position(0), len, kind, cause, lost });
             }
         }
-        (self.is_below_start, self.end) = (true, self.start);
+        (self.is_below_start, self.end, self.producers) = (true, self.start, Producers::default());
         Ok(())
     }
 }
