@@ -1,7 +1,8 @@
 // Drives the real Kafka 4.4 for tests, all in one JVM: its log loader, its dump tool, and brokers.
 // Reads one command a line, its words parted by tabs, and answers each with one line of JSON: what it found, or {"thrown": ...}.
 //
-//   load DIR LOG_START CLEAN INTERVAL   opens a partition directory as a broker that starts; CLEAN: whether it had stopped in order
+//   load DIR LOG_START CLEAN INTERVAL [POINT]  opens a partition directory as a broker that starts; CLEAN: whether it had stopped in
+//                                       order; POINT: the recovery point if not, else 0
 //   dump FILE,FILE..                    what kafka-dump-log says of them
 //   format PROPERTIES CLUSTER_ID        formats the directories of a broker
 //   start NAME PROPERTIES               starts a broker that is its own controller, or a part of a cluster
@@ -68,7 +69,7 @@ public class Driver {
 
     static String run(String[] w) throws Exception {
         return switch (w[0]) {
-            case "load" -> load(new File(w[1]), Long.parseLong(w[2]), Boolean.parseBoolean(w[3]), w[4]);
+            case "load" -> load(new File(w[1]), Long.parseLong(w[2]), Boolean.parseBoolean(w[3]), w[4], w.length > 5 ? Long.parseLong(w[5]) : 0);
             case "dump" -> dump(w[1], Arrays.copyOfRange(w, 2, w.length));
             case "format" -> format(w[1], w[2]);
             case "start" -> start(w[1], w[2]);
@@ -104,13 +105,13 @@ public class Driver {
         return s.append('"').toString();
     }
 
-    static String load(File dir, long logStart, boolean clean, String interval) throws Exception {
+    static String load(File dir, long logStart, boolean clean, String interval, long point) throws Exception {
         if (scheduler == null) {
             scheduler = new KafkaScheduler(1);
             scheduler.startup();
         }
         var config = new LogConfig(Map.of("segment.index.bytes", "65536", "index.interval.bytes", interval));
-        UnifiedLog log = UnifiedLog.create(dir, config, logStart, clean ? Long.MAX_VALUE : 0, scheduler, new BrokerTopicStats(), Time.SYSTEM,
+        UnifiedLog log = UnifiedLog.create(dir, config, logStart, clean ? Long.MAX_VALUE : point, scheduler, new BrokerTopicStats(), Time.SYSTEM,
             900_000, new ProducerStateManagerConfig(Integer.MAX_VALUE, false), 600_000, new LogDirFailureChannel(10), clean, Optional.empty());
         var segments = log.logSegments().stream().map(s -> "[" + s.baseOffset() + "," + s.size() + "]").collect(Collectors.joining(","));
         String answer = "{\"logStart\":" + log.logStartOffset() + ",\"logEnd\":" + log.logEndOffset() 
@@ -119,21 +120,26 @@ public class Driver {
         return answer;
     }
 
-    /** What a consumer gets, as [base offset, last offset, records]. */
+    /** What a consumer gets, as [base offset, last offset, records], up to the first error, which is a string. */
     static String batches(UnifiedLog log) throws Exception {
         var got = new ArrayList<String>();
         for (long next = log.logStartOffset(); next < log.logEndOffset(); ) {
             long before = next;
-            for (var b : log.read(next, 1 << 24, FetchIsolation.LOG_END, true).records.batches()) {
-                if (b.lastOffset() < next) continue;
-                b.ensureValid();
-                int n = 0;
-                for (var r : b) {
-                    r.ensureValid();
-                    n++;
+            try {
+                for (var b : log.read(next, 1 << 24, FetchIsolation.LOG_END, true).records.batches()) {
+                    if (b.lastOffset() < next) continue;
+                    b.ensureValid();
+                    int n = 0;
+                    for (var r : b) {
+                        r.ensureValid();
+                        n++;
+                    }
+                    got.add("[" + b.baseOffset() + "," + b.lastOffset() + "," + n + "]");
+                    next = b.lastOffset() + 1;
                 }
-                got.add("[" + b.baseOffset() + "," + b.lastOffset() + "," + n + "]");
-                next = b.lastOffset() + 1;
+            } catch (RuntimeException e) {
+                got.add(q(e));
+                break;
             }
             if (next == before) break;
         }
