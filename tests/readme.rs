@@ -47,6 +47,13 @@ fn the_commands_of_the_forensics_document_print_what_it_shows() {
 }
 
 #[test]
+fn the_commands_of_the_document_of_recovery_print_what_it_shows() {
+    if ["dd", "truncate"].iter().all(|tool| mounted::has(tool)) {
+        check_document("docs/recover.md", 14, sample_data().path());
+    }
+}
+
+#[test]
 fn the_commands_of_the_document_of_configurations_print_what_it_shows() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let document = std::fs::read_to_string(root.join("docs/config.md")).expect("docs/config.md");
