@@ -15,6 +15,9 @@ use crate::log::derived::indexing::{Appended, IndexBuilder};
 use crate::log::files::disk::{self, Disk, DiskFile};
 use crate::units::{Offset, Position, Timestamp};
 
+/// Bytes of a log that are written out at once.
+const SYNC_PIECE: u64 = 16 * 1024 * 1024;
+
 /// A segment that is open for appending.
 #[derive(Debug)]
 pub(super) struct ActiveSegment {
@@ -26,6 +29,8 @@ pub(super) struct ActiveSegment {
     builder: IndexBuilder,
     /// The largest timestamp of its first batch.
     pub(super) first_timestamp: Option<Timestamp>,
+    /// Up to here the log is being written out.
+    begun_sync: u64,
 }
 
 /// A file and how much of it is written.
@@ -119,6 +124,7 @@ impl ActiveSegment {
             time_index,
             builder: place.builder,
             first_timestamp: place.first_timestamp,
+            begun_sync: place.len,
         })
     }
 
@@ -146,6 +152,7 @@ impl ActiveSegment {
     ) -> Result<(), WriteError> {
         let position = Position(self.log.len);
         self.log.append(batch)?;
+        self.begin_sync();
         let len = batch.len() as u64;
         self.first_timestamp.get_or_insert(max_timestamp);
         let due = self.builder.append(&Appended { position, len, last_offset, max_timestamp });
@@ -189,6 +196,16 @@ impl ActiveSegment {
         let own = [&mut self.log, &mut self.offset_index.own, &mut self.time_index.own];
         for (own, synced) in own.into_iter().zip(&unsynced.files) {
             own.synced = own.synced.max(synced.as_ref().map(|(_, _, len)| *len));
+        }
+    }
+
+    /// Has the log written out piece by piece: the sync at its end, which whoever appends waits for, has no more than the last one left.
+    fn begin_sync(&mut self) {
+        let begun = self.begun_sync.max(self.log.synced.unwrap_or(0));
+        let len = self.log.len.saturating_sub(begun);
+        if len >= SYNC_PIECE {
+            self.log.file.begin_sync(begun, len);
+            self.begun_sync = self.log.len;
         }
     }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::log::LogError;
-use crate::log::files::ReadAt;
+use crate::log::files::{ReadAt, sys};
 
 /// What a file's name ends in until it is whole, as Kafka's checkpoints have it.
 pub const TEMPORARY: &str = ".tmp";
@@ -78,6 +78,11 @@ pub trait DiskFile: ReadAt + fmt::Debug + Send + Sync {
     /// # Errors
     /// The system's.
     fn sync(&self) -> io::Result<()>;
+
+    /// Has bytes written out that will have to be durable later, so that a sync has less to do then. Promises nothing, and waits for nothing.
+    fn begin_sync(&self, position: u64, len: u64) {
+        let _ = (position, len);
+    }
 }
 
 /// The system's. What is made belongs to whom the directory around it belongs to, where we may do that: a broker must be able to
@@ -138,6 +143,10 @@ impl DiskFile for File {
 
     fn sync(&self) -> io::Result<()> {
         self.sync_data()
+    }
+
+    fn begin_sync(&self, position: u64, len: u64) {
+        sys::begin_writing_out(self, position, len);
     }
 }
 

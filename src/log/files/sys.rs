@@ -61,6 +61,15 @@ pub fn page_size() -> u64 {
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
+/// Has a part of a file written to the disk, without waiting for it. Best effort.
+pub fn begin_writing_out(file: &File, position: u64, len: u64) {
+    let (Ok(position), Ok(len)) = (libc::off64_t::try_from(position), libc::off64_t::try_from(len)) else {
+        return;
+    };
+    // SAFETY: `file` keeps the descriptor open; the call takes numbers and touches no memory.
+    let _ = unsafe { libc::sync_file_range(file.as_raw_fd(), position, len, libc::SYNC_FILE_RANGE_WRITE) };
+}
+
 /// Takes a write lock on a whole file that belongs to the open file, as fcntl's `F_OFD_SETLK` gives it; whether nobody else has one,
 /// of this kind or of a process.
 ///
