@@ -27,7 +27,7 @@ use topicfs::log::append::recovery::{CutKind, Known, Plan, RecoveryError};
 use topicfs::log::files::disk::SystemDisk;
 use topicfs::units::{Offset, TopicPartition};
 
-const CASES: u64 = 400;
+const CASES: u64 = 800;
 
 #[test]
 fn nothing_is_lost_and_a_second_time_changes_nothing_whatever_the_damage() {
@@ -205,6 +205,10 @@ fn a_segment_whose_name_is_above_its_first_offset_gets_the_right_one() {
     assert!(own.names().iter().filter(|name| name.ends_with(".log")).all(is_right), "{:?}", own.names());
     assert_eq!(own.producers(10), [0, 2, 4, 6, 8]);
     assert_eq!(fs::read(own.file(10, "log")).unwrap(), log(10, 20));
+    // A damaged offset is no wrong name.
+    let far = Own::new(&[(5_000_000_000, log(0, 10))]);
+    let plan = far.recover(0);
+    assert_eq!((plan.start, plan.end, plan.cuts.len()), (Offset(5_000_000_000), Offset(5_000_000_000), 1));
     let first = Own::new(&[(3, log(0, 10))]);
     assert_eq!(first.recover(0).start, Offset(0));
     assert!(first.file(0, "log").exists() && !first.file(3, "log").exists());

@@ -11,7 +11,7 @@
 //! | offsets that go back | empties the segment, if it notices at all: only index entries are compared | the segment is cut there |
 //! | offsets of the next segment; an offset that the batches behind it contradict | kept | the segment is cut there |
 //! | an unknown magic or codec, an impossible count | kept | the segment is cut there |
-//! | a name above the first offset | refuses the log | renamed |
+//! | a name above the first offset | refuses the log | renamed; cut where the offset is more than 2^31-1 below |
 //! | offsets more than 2^31-1 above the base | splits the segment | no index entries for them |
 //! | a damaged `.swap` | takes its place, the old segments are deleted | the old segments are kept, or quarantined |
 //! | a `.timeindex` that is missing | an empty one, so that lookups by time miss records | made anew from the log |
@@ -262,7 +262,7 @@ impl Reading<'_> {
         let (named, lower) = (segment.base, segment.lower);
         let before = index.checked_sub(1).and_then(|before| self.segments.get(before));
         let is_free = before.is_none_or(|before| before.base < lower);
-        if lower >= named || !is_free || files::is_swap(segment) {
+        if lower >= named || is_far(named, lower) || !is_free || files::is_swap(segment) {
             return named;
         }
         let renamed =
@@ -283,7 +283,11 @@ impl Reading<'_> {
     ) -> Result<(Rebuilt, Offset), LogError> {
         let mut read = Rebuilt::new(base, replay.producers.clone());
         let mut builder = IndexBuilder::new(self.known.index_interval_bytes);
-        let mut scanner = segment.scan(segment.start())?;
+        let mut start = segment.start();
+        if is_far(base, start.expected) {
+            start.expected = base;
+        }
+        let mut scanner = segment.scan(start)?;
         let mut next = base;
         let tail = loop {
             match scanner.step().map_err(|error| segment.error(error))? {
@@ -314,6 +318,11 @@ impl Reading<'_> {
         }
         Ok((read, next))
     }
+}
+
+/// Whether a first offset is so far below the name that it is damaged, and not the name wrong: there is no index for both.
+fn is_far(named: Offset, first: Offset) -> bool {
+    named.0.saturating_sub(first.0) > i64::from(i32::MAX)
 }
 
 /// Whether a tail is all that lies behind the first `len` bytes.
