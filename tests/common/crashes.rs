@@ -30,6 +30,8 @@ pub struct Crash {
     pub recovery_point: i64,
     /// Whether each log is whole but for a torn or zero tail of the last one.
     pub is_sound_but_tail: bool,
+    /// The first segment that is not as it should be.
+    first_damaged: i64,
     /// Whether an index is missing or damaged.
     pub has_bad_index: bool,
     /// Whether its files of epochs are as they were.
@@ -48,6 +50,7 @@ impl Crash {
             recovery_point: 0,
             is_sound_but_tail: true,
             has_bad_index: false,
+            first_damaged: i64::MAX,
             has_epochs: true,
             is_swapped: false,
         };
@@ -87,8 +90,9 @@ impl Crash {
             }
         }
         // What is not read again stays, and a broker believes it.
-        if self.is_sound_but_tail && !self.has_bad_index && numbers.below(2) == 0 {
-            let at = &segments[numbers.below(segments.len())];
+        let below: Vec<_> = segments.iter().filter(|segment| segment.base <= self.first_damaged).collect();
+        if numbers.below(2) == 0 {
+            let at = below[numbers.below(below.len())];
             self.recovery_point = at.base + i64::try_from(numbers.below(3)).unwrap();
         }
         self
@@ -137,7 +141,7 @@ impl Crash {
         let at = numbers.below(bytes.len());
         let batch = numbers.below(segment.entries.len());
         let mut entries: Vec<&[u8]> = segment.entries.iter().map(|entry| &*entry.bytes).collect();
-        let what = match numbers.below(7) {
+        let what = match numbers.below(9) {
             0 | 1 => {
                 bytes[at] ^= 1 << numbers.below(8);
                 "bit"
@@ -161,6 +165,12 @@ impl Crash {
                 bytes = entries.concat();
                 "a batch twice"
             }
+            6 | 7 => {
+                let before: usize = entries[..batch].iter().map(|entry| entry.len()).sum();
+                let at = (before + numbers.below(entries[batch].len().min(61))).min(bytes.len() - 1);
+                bytes[at] ^= 1 << numbers.below(8);
+                "bit of a header"
+            }
             _ => {
                 entries.remove(batch);
                 bytes = entries.concat();
@@ -168,6 +178,7 @@ impl Crash {
             }
         };
         self.is_sound_but_tail = false;
+        self.first_damaged = self.first_damaged.min(segment.base);
         self.done.push(format!("{what} in {} at {at} or batch {batch}", segment.base));
         fs::write(path, bytes).unwrap();
     }
@@ -189,6 +200,7 @@ impl Crash {
         }
         self.done.push(format!("{} {what}", path.file_name().unwrap().to_str().unwrap()));
         self.has_bad_index = true;
+        self.first_damaged = self.first_damaged.min(segment.base);
     }
 
     fn damage_state(&mut self, segments: &[Segment], numbers: &mut Numbers) {
@@ -292,9 +304,10 @@ fn draw_log(numbers: &mut Numbers) -> Vec<Segment> {
     let mut next = if numbers.below(4) == 0 { 5_000_000_000 } else { 0 };
     let (mut epoch, mut open) = (0, Vec::new());
     let old = if numbers.below(4) == 0 { numbers.below(2) + 1 } else { 0 };
+    let has_times = numbers.below(2) == 0;
     let mut segments = Vec::new();
     for number in 0..2 + numbers.below(4) {
-        let magic = if number < old { 1 } else { 2 };
+        let magic = if number < old { u8::from(number > 0 || has_times) } else { 2 };
         let mut segment = Segment { base: next, entries: Vec::new() };
         for _ in 0..3 + numbers.below(12) {
             if numbers.below(10) == 0 {
