@@ -152,7 +152,6 @@ impl ActiveSegment {
     ) -> Result<(), WriteError> {
         let position = Position(self.log.len);
         self.log.append(batch)?;
-        self.begin_sync();
         let len = batch.len() as u64;
         self.first_timestamp.get_or_insert(max_timestamp);
         let due = self.builder.append(&Appended { position, len, last_offset, max_timestamp });
@@ -199,11 +198,12 @@ impl ActiveSegment {
         }
     }
 
-    /// Has the log written out piece by piece: the sync at its end, which whoever appends waits for, has no more than the last one left.
-    fn begin_sync(&mut self) {
+    /// Has the log written out piece by piece from this length on, the half of a segment: the sync at its end, which whoever appends waits
+    /// for, has less left. What is shorter is left to the system, which knows better when the disk has time.
+    pub(super) fn begin_sync(&mut self, from: u64) {
         let begun = self.begun_sync.max(self.log.synced.unwrap_or(0));
         let len = self.log.len.saturating_sub(begun);
-        if len >= SYNC_PIECE {
+        if self.log.len >= from && len >= SYNC_PIECE {
             self.log.file.begin_sync(begun, len);
             self.begun_sync = self.log.len;
         }

@@ -248,6 +248,7 @@ impl Appender {
             state.is_broken |= !is_undone;
             return Err(error.into());
         }
+        state.active.begin_sync(self.config.segment_bytes / 2);
         state.end = last.next();
         state.unflushed_since.get_or_insert_with(Instant::now);
         Ok(())
