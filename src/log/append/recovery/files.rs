@@ -11,6 +11,7 @@ use crate::log::LogError;
 use crate::log::derived::epochs::Epochs;
 use crate::log::derived::producers::Producers;
 use crate::log::files;
+use crate::log::files::disk::TEMPORARY;
 use crate::log::segment::Segment;
 use crate::units::Offset;
 
@@ -20,7 +21,7 @@ const MAX_BYTES: u64 = 64 * 1024 * 1024;
 /// What has to be done to the names in a directory.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    /// What an interrupted deletion, compaction or split left, and indexes without a log.
+    /// What an interrupted deletion, compaction or split left, indexes without a log, and files that never got their name.
     pub(super) obsolete: Vec<PathBuf>,
     /// Files of complete swaps, and the names that they get; logs behind their indexes.
     pub(super) renames: Vec<(PathBuf, PathBuf)>,
@@ -36,14 +37,18 @@ impl Files {
     /// Those of a directory whose segments, as a loader resolves swaps, are these.
     pub(super) fn list(directory: &Path, segments: &[Arc<Segment>]) -> Result<Self, LogError> {
         let entries = std::fs::read_dir(directory).map_err(|error| LogError::io(directory, "list", error))?;
-        let mut found: Vec<SegmentFile> =
-            entries.flatten().filter_map(|entry| SegmentFile::parse(entry.file_name().to_str()?)).collect();
+        let all: Vec<String> =
+            entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let mut found: Vec<SegmentFile> = all.iter().filter_map(|name| SegmentFile::parse(name)).collect();
         // Behind the others of a base comes its log.
         found.sort_by_key(|file| (file.base, file.file_type == FileType::Log));
         let from_swap: BTreeSet<Offset> =
             segments.iter().filter(|one| is_swap(one)).map(|one| one.base).collect();
         let live: BTreeSet<Offset> = segments.iter().map(|segment| segment.base).collect();
         let mut files = Self::default();
+        files
+            .obsolete
+            .extend(all.iter().filter(|name| is_half_written(name)).map(|name| directory.join(name)));
         for file in &found {
             let path = directory.join(file.to_string());
             match (file.state, file.file_type) {
@@ -107,6 +112,14 @@ impl Files {
     pub(super) fn producers_at(&self, directory: &Path, at: Offset) -> Option<Producers> {
         self.snapshots.contains(&at).then(|| read_snapshot(directory, at)).flatten()
     }
+}
+
+/// Whether it is what a crash leaves of a file that is made anew.
+fn is_half_written(name: &str) -> bool {
+    let Some(name) = name.strip_suffix(TEMPORARY) else { return false };
+    name == names::LEADER_EPOCHS
+        || name == names::PARTITION_METADATA
+        || SegmentFile::parse(name).is_some_and(|file| file.state == FileState::Live)
 }
 
 /// The first `.log` in a directory that is no file, which a broker may well read: a link to another disk.
