@@ -32,6 +32,8 @@ pub struct OwnedDirectory {
     lock: Arc<DirectoryLock>,
     limits: Limits,
     state: Mutex<State>,
+    /// Held while a partition's directory is being made.
+    making: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -90,7 +92,14 @@ impl OwnedDirectory {
         let written = WrittenDown::read(path);
         written_down::mark_unclean(&*disk, path)?;
         let state = State { is_sound: written.is_clean, written, appenders: HashMap::new() };
-        Ok(Self { path: path.to_owned(), disk, lock, limits, state: Mutex::new(state) })
+        Ok(Self {
+            path: path.to_owned(),
+            disk,
+            lock,
+            limits,
+            state: Mutex::new(state),
+            making: Mutex::new(()),
+        })
     }
 
     /// The directory.
@@ -105,6 +114,11 @@ impl OwnedDirectory {
 
     pub(super) fn disk(&self) -> &dyn Disk {
         &*self.disk
+    }
+
+    /// Held by whoever makes a partition's directory.
+    pub(super) fn making(&self) -> MutexGuard<'_, ()> {
+        self.making.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether nothing has to be recovered.

@@ -1,7 +1,7 @@
 //! Topics that are made and removed in a directory that is ours.
 
 use std::hash::{BuildHasher, RandomState};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::format::names::{self, FileType, Kind, PartitionDir};
 use crate::format::partition_metadata;
@@ -10,7 +10,7 @@ use crate::log::LogError;
 use crate::log::append::active::path;
 use crate::log::append::owned::OwnedDirectory;
 use crate::log::files;
-use crate::log::files::disk;
+use crate::log::files::disk::{self, Disk};
 use crate::units::{Offset, TopicPartition};
 
 /// The largest `partition.metadata` that is read.
@@ -54,7 +54,7 @@ pub fn check_name<'a>(name: &str, others: impl Iterator<Item = &'a str>) -> Resu
 }
 
 /// The topic's id, as one of its partitions has it.
-pub fn topic_id(partition: &std::path::Path) -> Option<Uuid> {
+pub fn topic_id(partition: &Path) -> Option<Uuid> {
     let bytes = files::read_small(&partition.join(names::PARTITION_METADATA), MAX_METADATA_BYTES).ok()?;
     partition_metadata::parse(&bytes).ok()
 }
@@ -77,23 +77,49 @@ pub fn new_topic_id() -> Uuid {
 }
 
 impl OwnedDirectory {
-    /// Makes a partition: its directory with the topic's id and an empty segment, all durable. A crash before the end leaves a
-    /// directory under another name, which the next one removes.
+    /// Makes a partition: its directory with the topic's id and an empty segment, all durable before it gets its name. A crash
+    /// before that leaves a directory with the name of one that waits for its removal: a broker removes it, and so does the next
+    /// call for the same partition.
     ///
     /// # Errors
     /// The system's; `AlreadyExists` when it is there.
     pub fn create_partition(&self, name: &TopicPartition, topic_id: Uuid) -> Result<PathBuf, LogError> {
-        let (disk, to) = (self.disk(), self.path().join(name.to_string()));
-        disk.create_directory(&to).map_err(|error| disk::failed(&to, "create", error))?;
+        let (disk, parent) = (self.disk(), self.path());
+        let _one_at_a_time = self.making();
+        self.remove_unfinished(name)?;
+        let to = parent.join(name.to_string());
+        // Renaming would replace an empty directory.
+        if to.symlink_metadata().is_ok() {
+            return Err(disk::failed(&to, "create", std::io::Error::from_raw_os_error(libc::EEXIST)));
+        }
+        let made = parent.join(deleted_dir(name).to_string());
+        disk.create_directory(&made).map_err(|error| disk::failed(&made, "create", error))?;
         let metadata = partition_metadata::format(topic_id);
-        disk::replace(disk, &to.join(names::PARTITION_METADATA), metadata.as_bytes())?;
+        disk::replace(disk, &made.join(names::PARTITION_METADATA), metadata.as_bytes())?;
         for file_type in [FileType::OffsetIndex, FileType::TimeIndex, FileType::Log] {
-            disk::replace(disk, &path(&to, Offset(0), file_type), &[])?;
+            disk::replace(disk, &path(&made, Offset(0), file_type), &[])?;
         }
-        for directory in [&*to, self.path()] {
-            disk.sync_directory(directory).map_err(|error| disk::failed(directory, "sync", error))?;
-        }
+        disk.sync_directory(&made).map_err(|error| disk::failed(&made, "sync", error))?;
+        disk.rename(&made, &to).map_err(|error| disk::failed(&to, "create", error))?;
+        disk.sync_directory(parent).map_err(|error| disk::failed(parent, "sync", error))?;
         Ok(to)
+    }
+
+    /// Removes what an interrupted [`Self::create_partition`] has left, or the end of an interrupted removal: directories that wait
+    /// for their removal and have no record.
+    fn remove_unfinished(&self, name: &TopicPartition) -> Result<(), LogError> {
+        let parent = self.path();
+        let entries = std::fs::read_dir(parent).map_err(|error| LogError::io(parent, "list", error))?;
+        for entry in entries.flatten() {
+            let parsed = entry.file_name().to_str().and_then(PartitionDir::parse);
+            let is_unfinished = parsed.is_some_and(|directory| {
+                directory.partition == *name && matches!(directory.kind, Kind::Delete { .. })
+            });
+            if is_unfinished && is_empty(&entry.path()) {
+                remove_all(self.disk(), &entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes a partition: first it gets the name that a broker gives those that wait for their removal, which is durable before any
@@ -109,12 +135,29 @@ impl OwnedDirectory {
         disk.rename(&from, &to).map_err(|error| disk::failed(&from, "rename", error))?;
         let parent = self.path();
         disk.sync_directory(parent).map_err(|error| disk::failed(parent, "sync", error))?;
-        let entries = std::fs::read_dir(&to).map_err(|error| LogError::io(&to, "list", error))?;
-        for entry in entries.flatten() {
-            disk::remove_if_there(disk, &entry.path())?;
-        }
-        disk.remove_directory(&to).map_err(|error| disk::failed(&to, "remove", error))
+        remove_all(disk, &to)
     }
+}
+
+/// Whether a directory is one of a partition without records.
+fn is_empty(directory: &Path) -> bool {
+    let Ok(mut entries) = std::fs::read_dir(directory) else { return false };
+    let has_no_record = |entry: std::io::Result<std::fs::DirEntry>| {
+        let entry = entry.ok()?;
+        let is_log = entry.path().extension().is_some_and(|extension| extension == "log");
+        let metadata = entry.metadata().ok()?;
+        Some(metadata.is_file() && !(is_log && metadata.len() > 0))
+    };
+    entries.all(|entry| has_no_record(entry) == Some(true))
+}
+
+/// Removes a partition's directory and its files.
+fn remove_all(disk: &dyn Disk, directory: &Path) -> Result<(), LogError> {
+    let entries = std::fs::read_dir(directory).map_err(|error| LogError::io(directory, "list", error))?;
+    for entry in entries.flatten() {
+        disk::remove_if_there(disk, &entry.path())?;
+    }
+    disk.remove_directory(directory).map_err(|error| disk::failed(directory, "remove", error))
 }
 
 /// The name of a directory that waits for its removal.
