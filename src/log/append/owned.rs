@@ -240,6 +240,8 @@ impl OwnedDirectory {
         config: &LogConfig,
         written: &WrittenDown,
     ) -> Result<Opened, OpenError> {
+        // Whoever made it may not have got so far, and what is durable in a directory without a name is lost.
+        written_down::sync(&*self.disk, &self.path)?;
         let log_start = written.log_starts.get(name).copied();
         let mut known = Known {
             recovery_point: Offset(i64::MAX),

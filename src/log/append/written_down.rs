@@ -111,6 +111,7 @@ fn offsets(directory: &Path, name: &str) -> Offsets {
     checkpoint::parse_offsets(&bytes).unwrap_or_default()
 }
 
-fn sync(disk: &dyn Disk, directory: &Path) -> Result<(), LogError> {
+/// Makes the names in a directory durable.
+pub(super) fn sync(disk: &dyn Disk, directory: &Path) -> Result<(), LogError> {
     disk.sync_directory(directory).map_err(|error| disk::failed(directory, "sync", error))
 }
