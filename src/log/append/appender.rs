@@ -328,7 +328,11 @@ impl Appender {
         self.write_snapshot(state)?;
         let builder = IndexBuilder::new(self.config.index_interval_bytes);
         state.active = ActiveSegment::create(&*self.disk, &self.directory, state.end, builder)?;
-        self.sync_names()?;
+        // What is appended to a segment without a durable name is lost with it.
+        if let Err(error) = self.sync_names() {
+            state.is_broken = true;
+            return Err(error);
+        }
         (state.flushed, state.unflushed_since, state.has_new_names) = (state.end, None, false);
         (state.jitter_ms, state.opened) = (jitter(&self.config), Instant::now());
         Ok(())
