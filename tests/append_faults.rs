@@ -21,8 +21,11 @@ use common::salvaged::scratch;
 use common::story::{self, Shape, Story};
 use topicfs::format::batch::Codec;
 use topicfs::format::batch_builder::NewRecord;
+use topicfs::log::append::config::LogConfig;
 use topicfs::log::append::topics;
-use topicfs::units::{Timestamp, TopicPartition};
+use topicfs::units::{Offset, Timestamp, TopicPartition};
+use topicfs::view::lines::LineFormat;
+use topicfs::view::lines::writer::LineWriter;
 
 /// How many stories are told at once: opening a directory sleeps now and then.
 const WORKERS: usize = 4;
@@ -138,7 +141,7 @@ fn flush_behind_fault(at: usize) -> (usize, usize) {
         let mut appending = appender.begin(Timestamp(0));
         let record = NewRecord { timestamp: Timestamp(0), key: None, value: Some(&value), headers: &[] };
         appending.push(&record).unwrap();
-        if appending.finish().is_ok() {
+        if appending.finish().1.is_ok() {
             values.push(value);
         }
     }
@@ -156,4 +159,24 @@ fn flush_behind_fault(at: usize) -> (usize, usize) {
         assert!(directory.exists() && story::values(&directory) == values, "{:?}", disk.failed());
     }
     (disk.calls(), usize::try_from(POWER_FAILURES).unwrap())
+}
+
+#[test]
+fn a_record_that_is_too_large_leaves_those_before_it_in_the_log_and_counted() {
+    let root = scratch();
+    before().write(root.path());
+    let owned = story::open(root.path(), &RecordingDisk::new(root.path())).unwrap();
+    let name = TopicPartition { topic: "notes".to_owned(), partition: 0 };
+    let directory = owned.create_partition(&name, topics::new_topic_id()).unwrap();
+    let config = LogConfig { max_message_bytes: 1000, ..SHAPE.config() };
+    let appender = owned.appender(&name, &directory, &config).unwrap();
+    let mut writer = LineWriter::new(LineFormat::Tsv, appender.clone());
+    let (good, bad) = ("key\tone\nkey\ttwo\n", format!("key\t{}\n", "x".repeat(2000)));
+    let written = writer.write(format!("{good}{bad}").as_bytes(), Timestamp(0));
+    assert!(written.refused.unwrap().to_string().contains("max.message.bytes"));
+    assert_eq!((written.bytes, writer.records(), appender.end()), (good.len(), 2, Offset(2)));
+    let again = writer.write(bad.as_bytes(), Timestamp(0));
+    assert_eq!((again.bytes, appender.end()), (0, Offset(2)));
+    let again = writer.write(good.as_bytes(), Timestamp(0));
+    assert_eq!((again.bytes, appender.end()), (good.len(), Offset(4)));
 }

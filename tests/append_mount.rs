@@ -463,3 +463,39 @@ fn lines_are_appended_without_a_mount() {
     }
     assert!(Path::new(data.path()).join("notes-0").is_dir());
 }
+
+#[test]
+fn behind_an_open_transaction_nothing_is_appended_unless_that_is_asked_for() {
+    let data = tempfile::tempdir().unwrap();
+    let case = common::fixtures::case("4.4.0", "txn");
+    common::fixtures::copy_into(&case.data(), data.path());
+    let open = case.partitions().into_iter().find(|partition| {
+        let info = printed(
+            topicfs()
+                .arg("cat")
+                .arg(data.path())
+                .arg(format!("{}/{}/info", partition.topic, partition.number)),
+        );
+        info.lines().any(|line| line.starts_with("open transaction "))
+    });
+    let name =
+        open.map(|partition| format!("{}/{}", partition.topic, partition.number)).expect("one is open");
+    let append = |options: &[&str]| {
+        let mut command = topicfs();
+        command.arg("append").args(options).arg(data.path()).arg(&name);
+        let mut child =
+            command.stdin(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(b"behind\n").unwrap();
+        child.wait_with_output().unwrap()
+    };
+    let refused = append(&[]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("has a transaction open since offset"), "{said}");
+    assert!(data.path().join(".kafka_cleanshutdown").exists(), "nothing was changed");
+    assert!(append(&["-o", "append_to_open_transactions"]).status.success());
+    let log = printed(topicfs().arg("cat").arg(data.path()).arg(format!("{name}/log")));
+    assert!(log.ends_with("behind\n"), "{log}");
+    let committed = printed(topicfs().arg("cat").arg(data.path()).arg(format!("{}@committed/log", name)));
+    assert!(!committed.contains("behind\n"), "{committed}");
+}

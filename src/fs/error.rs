@@ -177,7 +177,7 @@ fn errno_of_append(error: &AppendError) -> i32 {
         AppendError::LockLost { .. } => libc::EROFS,
         AppendError::Broken { .. } => libc::EIO,
         AppendError::OpenTransaction { .. } => libc::EPERM,
-        AppendError::Gone { .. } => libc::ESTALE,
+        AppendError::Gone { .. } | AppendError::Closed { .. } => libc::ESTALE,
         AppendError::Log(error) => errno_of_log(error),
     }
 }

@@ -58,10 +58,20 @@ struct State {
     unflushed_since: Option<Instant>,
     /// Whether names in the directory are to be made durable.
     has_new_names: bool,
+    /// Whether it takes more.
+    health: Health,
+}
+
+/// Whether a log takes more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Health {
+    Sound,
     /// A write failed half-way, or a sync did: nobody knows what the disk has.
-    is_broken: bool,
+    Broken,
     /// The partition was removed.
-    is_gone: bool,
+    Gone,
+    /// It was closed in order.
+    Closed,
 }
 
 /// Records that are being appended.
@@ -112,6 +122,12 @@ pub enum AppendError {
         /// The partition's directory.
         path: PathBuf,
     },
+    /// The log was closed, as at unmounting.
+    #[error("{}: the log was closed", path.display())]
+    Closed {
+        /// The partition's directory.
+        path: PathBuf,
+    },
     /// The system's error.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -137,8 +153,7 @@ impl Appender {
             flushed: end,
             unflushed_since: None,
             has_new_names: true,
-            is_broken: false,
-            is_gone: false,
+            health: Health::Sound,
         };
         Self { disk, directory: directory.to_owned(), lock, config, state: Mutex::new(state) }
     }
@@ -190,7 +205,7 @@ impl Appender {
         let synced = unsynced.sync().and_then(|()| if has_new_names { self.sync_names() } else { Ok(()) });
         let mut state = self.state();
         if let Err(error) = synced {
-            state.is_broken = true;
+            state.health = Health::Broken;
             return Err(error.into());
         }
         state.active.set_synced(&unsynced);
@@ -227,12 +242,15 @@ impl Appender {
             state.has_new_names = true;
             self.write_snapshot(&state)?;
         }
-        self.flush()
+        self.flush()?;
+        self.state().health = Health::Closed;
+        Ok(())
     }
 
     /// Appends the records of the builder as one batch.
     fn append_batch(&self, state: &mut State) -> Result<(), AppendError> {
         self.check(state)?;
+        self.check_transactions(state)?;
         self.begin_epoch(state)?;
         let epoch = state.epochs.latest().unwrap_or(LeaderEpoch(0));
         let max_timestamp = state.builder.max_timestamp();
@@ -245,7 +263,9 @@ impl Appender {
         let State { active, builder, .. } = state;
         let batch = builder.batch();
         if let Err(WriteError { error, is_undone }) = active.append(batch, last, max_timestamp) {
-            state.is_broken |= !is_undone;
+            if !is_undone {
+                state.health = Health::Broken;
+            }
             return Err(error.into());
         }
         state.active.begin_sync(self.config.segment_bytes / 2);
@@ -264,20 +284,26 @@ impl Appender {
 
     /// Takes nothing more: the partition is to be removed.
     pub(super) fn retire(&self) {
-        self.state().is_gone = true;
+        self.state().health = Health::Gone;
     }
 
     /// Whether the log may be written to.
     fn check(&self, state: &State) -> Result<(), AppendError> {
-        if state.is_gone {
-            return Err(AppendError::Gone { path: self.directory.clone() });
-        }
-        if state.is_broken {
-            return Err(AppendError::Broken { path: self.directory.clone() });
+        let path = || self.directory.clone();
+        match state.health {
+            Health::Sound => {}
+            Health::Broken => return Err(AppendError::Broken { path: path() }),
+            Health::Gone => return Err(AppendError::Gone { path: path() }),
+            Health::Closed => return Err(AppendError::Closed { path: path() }),
         }
         if !self.lock.is_held() {
             return Err(AppendError::LockLost { path: self.lock.path().to_owned() });
         }
+        Ok(())
+    }
+
+    /// Whether what is appended is stable at once.
+    fn check_transactions(&self, state: &State) -> Result<(), AppendError> {
         match state.producers.open().next() {
             Some((since, producer)) if !self.config.into_open_transactions => {
                 Err(AppendError::OpenTransaction { producer, since })
@@ -322,7 +348,7 @@ impl Appender {
     fn roll(&self, state: &mut State) -> Result<(), LogError> {
         state.active.close()?;
         if let Err(error) = state.active.unsynced().sync() {
-            state.is_broken = true;
+            state.health = Health::Broken;
             return Err(error);
         }
         self.write_snapshot(state)?;
@@ -330,7 +356,7 @@ impl Appender {
         state.active = ActiveSegment::create(&*self.disk, &self.directory, state.end, builder)?;
         // What is appended to a segment without a durable name is lost with it.
         if let Err(error) = self.sync_names() {
-            state.is_broken = true;
+            state.health = Health::Broken;
             return Err(error);
         }
         (state.flushed, state.unflushed_since, state.has_new_names) = (state.end, None, false);
