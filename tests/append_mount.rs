@@ -496,6 +496,6 @@ fn behind_an_open_transaction_nothing_is_appended_unless_that_is_asked_for() {
     assert!(append(&["-o", "append_to_open_transactions"]).status.success());
     let log = printed(topicfs().arg("cat").arg(data.path()).arg(format!("{name}/log")));
     assert!(log.ends_with("behind\n"), "{log}");
-    let committed = printed(topicfs().arg("cat").arg(data.path()).arg(format!("{}@committed/log", name)));
+    let committed = printed(topicfs().arg("cat").arg(data.path()).arg(format!("{name}@committed/log")));
     assert!(!committed.contains("behind\n"), "{committed}");
 }
