@@ -18,6 +18,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use common::batches::{Plan, encode};
 use common::fixtures;
 use common::kafka::{Kafka, dump, faults, free_ports};
+use common::mounted::wait_until;
 use common::salvaged::{files, salvage, scratch, with_interval};
 use common::shown::ShownRecord;
 use kafka_protocol::records::Compression;
@@ -403,8 +404,12 @@ fn its_brokers_serve_and_go_on(kafka: &mut Kafka) {
     // A replica that is added takes all of it.
     kafka.run(&["reassign", &cluster.boot, "seg-size", "1:2"]);
     for topic in ["seg-size", "ep", "codec-zstd-1"] {
-        let offsets = kafka.run(&["offsets", &cluster.boot, topic]);
-        assert_eq!(offsets["isr"], json!([1, 2]), "{topic}: {offsets}");
+        // The broker that is asked may not have heard of it yet.
+        let mut offsets = kafka.run(&["offsets", &cluster.boot, topic]);
+        wait_until(&format!("{topic} is in sync"), || {
+            offsets = kafka.run(&["offsets", &cluster.boot, topic]);
+            offsets["isr"] == json!([1, 2])
+        });
         assert_eq!(offsets["bytes"]["1"], offsets["bytes"]["2"], "{topic}: {offsets}");
     }
     cluster.stop(kafka);
