@@ -146,8 +146,8 @@ Examples:
   topicfs recover --dry-run data
   topicfs recover --quarantine /var/tmp/cut data
 
-Exit status: 0 all partitions are sound now (with --dry-run: were, or lack no more than a torn or zero tail), 1 something has to be
-cut that --quarantine DIR would keep, 2 it could not run.";
+Exit status: 0 all partitions are sound now (with --dry-run: lack no more than a torn or zero
+tail), 1 something has to be cut that --quarantine DIR would keep, 2 it could not run.";
 
 /// `topicfs umount`
 #[derive(Debug, Args)]
