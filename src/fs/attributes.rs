@@ -79,11 +79,6 @@ impl Owner {
 }
 
 impl Owner {
-    /// The bits that let those who may append make directories too.
-    pub const fn make_mode(self) -> u16 {
-        self.append_mode
-    }
-
     /// Who is both, `only` that user where the two have different owners.
     pub fn both(self, other: Self, only: Self) -> Self {
         if (self.uid, self.gid) != (other.uid, other.gid) {

@@ -176,7 +176,8 @@ impl Fs {
             Node::Of(_, Item::Follow(_)) | Node::OfAll(_, AllItem::Follow(_)) => {}
             // Empty at all times: there is nothing to truncate, and offsets mean nothing.
             Node::Of(_, Item::Append(_)) => attributes.mode = owner.append_mode,
-            Node::Root | Node::Topic(_) if self.is_writable() => attributes.mode |= owner.make_mode(),
+            // Who may append may make directories, too.
+            Node::Root | Node::Topic(_) if self.is_writable() => attributes.mode |= owner.append_mode,
             _ if !attributes.is_dir => {
                 attributes.size = self.small_file(node)?.len() as u64;
                 if is_fixed(node) {

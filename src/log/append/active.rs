@@ -4,15 +4,15 @@
 //! into memory; a store into a map of a full disk would kill the process, a write says ENOSPC. Entries that can't be
 //! written stay in memory until they can: the batch that they point to is appended all the same.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::format::index::{OFFSET_ENTRY_LEN, TIME_ENTRY_LEN, TimeEntry};
-use crate::format::names::{FileType, SegmentFile};
+use crate::format::index::{OFFSET_ENTRY_LEN, TIME_ENTRY_LEN};
+use crate::format::names::FileType;
 use crate::log::LogError;
-use crate::log::derived::indexing::{Appended, IndexBuilder};
+use crate::log::derived::indexing::{Appended, IndexBuilder, IndexBytes};
 use crate::log::files::disk::{self, Disk, DiskFile};
+use crate::log::segment::beside::live_path as path;
 use crate::units::{Offset, Position, Timestamp};
 
 /// Bytes of a log that are written out at once.
@@ -24,9 +24,10 @@ pub(super) struct ActiveSegment {
     /// Its base offset.
     pub(super) base: Offset,
     log: OwnFile,
-    offset_index: IndexFile,
-    time_index: IndexFile,
-    builder: IndexBuilder,
+    offset_index: OwnFile,
+    time_index: OwnFile,
+    /// The state of both, and the entries that are in neither yet.
+    pending: IndexBytes,
     /// The largest timestamp of its first batch.
     pub(super) first_timestamp: Option<Timestamp>,
     /// Up to here the log is being written out.
@@ -41,13 +42,6 @@ struct OwnFile {
     len: u64,
     /// How much of it was durable when it was synced last; `None` before that, since others may have left it as it is.
     synced: Option<u64>,
-}
-
-/// An index and the entries that are not in it yet.
-#[derive(Debug)]
-struct IndexFile {
-    own: OwnFile,
-    pending: Vec<u8>,
 }
 
 /// Where appending goes on in a segment.
@@ -115,14 +109,14 @@ impl ActiveSegment {
     pub(super) fn open(disk: &dyn Disk, directory: &Path, place: Place) -> Result<Self, LogError> {
         let open = |file_type, len| OwnFile::open(disk, path(directory, place.base, file_type), len);
         // The log comes last: a log without its indexes is no segment that a broker has made.
-        let offset_index = IndexFile::new(open(FileType::OffsetIndex, place.offset_index_len)?);
-        let time_index = IndexFile::new(open(FileType::TimeIndex, place.time_index_len)?);
+        let offset_index = open(FileType::OffsetIndex, place.offset_index_len)?;
+        let time_index = open(FileType::TimeIndex, place.time_index_len)?;
         Ok(Self {
             base: place.base,
             log: open(FileType::Log, place.len)?,
             offset_index,
             time_index,
-            builder: place.builder,
+            pending: IndexBytes::new(place.base, place.builder),
             first_timestamp: place.first_timestamp,
             begun_sync: place.len,
         })
@@ -136,8 +130,9 @@ impl ActiveSegment {
     /// Whether an index has no room for another entry, one of the time index being kept for the end.
     pub(super) fn is_index_full(&self, max_bytes: u64) -> bool {
         let (offsets, times) = (OFFSET_ENTRY_LEN as u64, TIME_ENTRY_LEN as u64);
-        self.offset_index.len() / offsets >= max_bytes / offsets
-            || self.time_index.len() / times >= (max_bytes / times).saturating_sub(1)
+        let len = |own: &OwnFile, pending: &[u8]| own.len + pending.len() as u64;
+        len(&self.offset_index, &self.pending.offsets) / offsets >= max_bytes / offsets
+            || len(&self.time_index, &self.pending.times) / times >= (max_bytes / times).saturating_sub(1)
     }
 
     /// Appends a batch. All of it is there, or nothing.
@@ -154,15 +149,9 @@ impl ActiveSegment {
         self.log.append(batch)?;
         let len = batch.len() as u64;
         self.first_timestamp.get_or_insert(max_timestamp);
-        let due = self.builder.append(&Appended { position, len, last_offset, max_timestamp });
-        if let Some(due) = due {
-            self.offset_index.pending.extend(due.offset.encode(self.base).into_iter().flatten());
-            self.push_time(due.time);
-        }
-        for index in [&mut self.offset_index, &mut self.time_index] {
-            if let Err(error) = index.write() {
-                tracing::debug!(path = %index.own.path.display(), %error, "entries of an index wait");
-            }
+        self.pending.append(&Appended { position, len, last_offset, max_timestamp });
+        if let Err(error) = self.write_indexes() {
+            tracing::debug!(%error, "entries of an index wait");
         }
         Ok(())
     }
@@ -172,17 +161,19 @@ impl ActiveSegment {
     /// # Errors
     /// The system's; it can be closed again then.
     pub(super) fn close(&mut self) -> Result<(), LogError> {
-        let last = self.builder.close();
-        self.push_time(last);
-        for index in [&mut self.offset_index, &mut self.time_index] {
-            index.write().map_err(|error| disk::failed(&index.own.path, "write", error))?;
-        }
-        Ok(())
+        self.pending.close();
+        self.write_indexes()
+    }
+
+    /// Writes the entries that wait, those of the time index also where the others can't be.
+    fn write_indexes(&mut self) -> Result<(), LogError> {
+        let offsets = self.offset_index.append_waiting(&mut self.pending.offsets);
+        self.time_index.append_waiting(&mut self.pending.times).and(offsets)
     }
 
     /// What has to be synced for it to be durable.
     pub(super) fn unsynced(&self) -> Unsynced {
-        let files = [&self.log, &self.offset_index.own, &self.time_index.own]
+        let files = [&self.log, &self.offset_index, &self.time_index]
             .map(|own| (own.synced != Some(own.len)).then(|| (own.file.clone(), own.path.clone(), own.len)));
         Unsynced { base: self.base, files }
     }
@@ -192,7 +183,7 @@ impl ActiveSegment {
         if unsynced.base != self.base {
             return;
         }
-        let own = [&mut self.log, &mut self.offset_index.own, &mut self.time_index.own];
+        let own = [&mut self.log, &mut self.offset_index, &mut self.time_index];
         for (own, synced) in own.into_iter().zip(&unsynced.files) {
             own.synced = own.synced.max(synced.as_ref().map(|(_, _, len)| *len));
         }
@@ -207,11 +198,6 @@ impl ActiveSegment {
             self.log.file.begin_sync(begun, len);
             self.begun_sync = self.log.len;
         }
-    }
-
-    fn push_time(&mut self, entry: Option<TimeEntry>) {
-        let bytes = entry.and_then(|entry| entry.encode(self.base));
-        self.time_index.pending.extend(bytes.into_iter().flatten());
     }
 }
 
@@ -243,31 +229,25 @@ impl OwnFile {
         self.len += bytes.len() as u64;
         Ok(())
     }
-}
 
-impl IndexFile {
-    const fn new(own: OwnFile) -> Self {
-        Self { own, pending: Vec::new() }
-    }
-
-    /// Bytes of all entries.
-    fn len(&self) -> u64 {
-        self.own.len + self.pending.len() as u64
-    }
-
-    /// Writes the entries that wait.
-    fn write(&mut self) -> io::Result<()> {
-        if self.pending.is_empty() {
+    /// Appends bytes that wait to be written, if there are any; then none do. Where that fails, the next one begins at the same place.
+    fn append_waiting(&mut self, waiting: &mut Vec<u8>) -> Result<(), LogError> {
+        if waiting.is_empty() {
             return Ok(());
         }
-        disk::write_all(&*self.own.file, &self.pending, self.own.len)?;
-        self.own.len += self.pending.len() as u64;
-        self.pending.clear();
+        let written = disk::write_all(&*self.file, waiting, self.len);
+        written.map_err(|error| disk::failed(&self.path, "write", error))?;
+        self.len += waiting.len() as u64;
+        waiting.clear();
         Ok(())
     }
 }
 
-/// The file of a segment.
-pub(super) fn path(directory: &Path, base: Offset, file_type: FileType) -> PathBuf {
-    directory.join(SegmentFile::live(base, file_type).to_string())
+/// Begins a segment of no records: its three files.
+///
+/// # Errors
+/// The system's.
+pub(super) fn write_empty(disk: &dyn Disk, directory: &Path, base: Offset) -> Result<(), LogError> {
+    let files = [FileType::OffsetIndex, FileType::TimeIndex, FileType::Log];
+    files.into_iter().try_for_each(|file_type| disk::replace(disk, &path(directory, base, file_type), &[]))
 }

@@ -14,13 +14,14 @@ use crate::format::index::relative;
 use crate::format::names::{self, FileType};
 use crate::format::snapshot;
 use crate::log::LogError;
-use crate::log::append::active::{ActiveSegment, WriteError, path};
-use crate::log::append::config::{LogConfig, MAX_SEGMENT_BYTES, NEVER};
+use crate::log::append::active::{ActiveSegment, WriteError};
+use crate::log::append::config::{LogConfig, NEVER};
 use crate::log::append::lock::DirectoryLock;
 use crate::log::derived::epochs::Epochs;
-use crate::log::derived::indexing::IndexBuilder;
+use crate::log::derived::indexing::{IndexBuilder, MAX_SEGMENT_BYTES};
 use crate::log::derived::producers::Producers;
 use crate::log::files::disk::{self, Disk};
+use crate::log::segment::beside::live_path as path;
 use crate::units::{LeaderEpoch, Offset, ProducerId, Timestamp};
 
 /// A partition that is open for appending.
@@ -370,8 +371,7 @@ impl Appender {
     }
 
     fn sync_names(&self) -> Result<(), LogError> {
-        let synced = self.disk.sync_directory(&self.directory);
-        synced.map_err(|error| disk::failed(&self.directory, "sync", error))
+        disk::sync_directory(&*self.disk, &self.directory)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -4,9 +4,6 @@ use crate::format::batch::Codec;
 use crate::format::compression::encoder::Compression;
 use crate::log::derived::indexing::DEFAULT_INTERVAL_BYTES;
 
-/// The largest segment that Kafka opens: positions in indexes have 31 bits.
-pub const MAX_SEGMENT_BYTES: u64 = i32::MAX as u64;
-
 /// The configuration of one log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogConfig {

@@ -10,16 +10,14 @@ use crate::log::append::active::ActiveSegment;
 use crate::log::append::appender::{AppendError, Appender, Opened};
 use crate::log::append::config::LogConfig;
 use crate::log::append::lock::{DirectoryLock, LockError};
-use crate::log::append::recovery::files::{read_epochs, read_snapshot};
+use crate::log::append::recovery::files::{read_epochs, read_snapshot, segments_of};
 use crate::log::append::recovery::{Known, Plan, RecoveryError};
 use crate::log::append::replay::Replay;
 use crate::log::append::resume::resume;
 use crate::log::append::written_down::{self, WrittenDown};
 use crate::log::derived::indexing::IndexBuilder;
 use crate::log::derived::producers::Producers;
-use crate::log::files::FilePool;
-use crate::log::files::disk::Disk;
-use crate::log::partition::{Bounds, Origin, Partition};
+use crate::log::files::disk::{self, Disk};
 use crate::log::segment::Segment;
 use crate::log::segment::scan::Step;
 use crate::units::{Offset, TopicPartition};
@@ -241,7 +239,7 @@ impl OwnedDirectory {
         written: &WrittenDown,
     ) -> Result<Opened, OpenError> {
         // Whoever made it may not have got so far, and what is durable in a directory without a name is lost.
-        written_down::sync(&*self.disk, &self.path)?;
+        disk::sync_directory(&*self.disk, &self.path)?;
         let log_start = written.log_starts.get(name).copied();
         let mut known = Known {
             recovery_point: Offset(i64::MAX),
@@ -250,7 +248,7 @@ impl OwnedDirectory {
             limits: self.limits,
         };
         self.repair(name, directory, &known)?;
-        let segments = self.segments(name, directory)?;
+        let segments = segments_of(directory, name, self.limits)?;
         let interval = config.index_interval_bytes;
         let Some(last) = segments.last() else {
             let builder = IndexBuilder::new(interval);
@@ -264,7 +262,7 @@ impl OwnedDirectory {
             None => {
                 known.recovery_point = last.base;
                 self.repair(name, directory, &known)?;
-                let segments = self.segments(name, directory)?;
+                let segments = segments_of(directory, name, self.limits)?;
                 segments.last().map(|last| resume(directory, last, interval)).transpose()?.flatten()
             }
         };
@@ -282,12 +280,6 @@ impl OwnedDirectory {
             return Err(OpenError::NeedsRecovery { cut: cut.to_string() });
         }
         Ok(plan.apply(&*self.disk, None)?)
-    }
-
-    fn segments(&self, name: &TopicPartition, directory: &Path) -> Result<Arc<[Arc<Segment>]>, LogError> {
-        let pool = Arc::new(FilePool::new(std::num::NonZeroUsize::MIN));
-        let origin = Origin::Directory(directory.to_owned());
-        Partition::new(name.clone(), String::new(), origin, Bounds::default(), pool, self.limits).segments()
     }
 
     /// The producers and epochs at the log's end: those of the newest snapshot, and what came after it. A log without snapshots

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crate::format::index::{OFFSET_ENTRY_LEN, OffsetIndex, TIME_ENTRY_LEN, TimeEntry, TimeIndex};
 use crate::format::names::FileType;
 use crate::log::LogError;
-use crate::log::append::active::{Place, path};
+use crate::log::append::active::Place;
 use crate::log::derived::indexing::{Appended, IndexBuilder};
 use crate::log::files;
 use crate::log::segment::Segment;
-use crate::log::segment::beside::MAX_INDEX_BYTES;
+use crate::log::segment::beside::{MAX_INDEX_BYTES, live_path as path};
 use crate::log::segment::scan::{Start, Step, Tail};
 use crate::units::{Offset, Position};
 

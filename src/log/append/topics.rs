@@ -3,11 +3,11 @@
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 
-use crate::format::names::{self, FileType, Kind, PartitionDir};
+use crate::format::names::{self, Kind, PartitionDir};
 use crate::format::partition_metadata;
 use crate::format::uuid::Uuid;
 use crate::log::LogError;
-use crate::log::append::active::path;
+use crate::log::append::active::write_empty;
 use crate::log::append::owned::OwnedDirectory;
 use crate::log::files;
 use crate::log::files::disk::{self, Disk};
@@ -96,12 +96,10 @@ impl OwnedDirectory {
         disk.create_directory(&made).map_err(|error| disk::failed(&made, "create", error))?;
         let metadata = partition_metadata::format(topic_id);
         disk::replace(disk, &made.join(names::PARTITION_METADATA), metadata.as_bytes())?;
-        for file_type in [FileType::OffsetIndex, FileType::TimeIndex, FileType::Log] {
-            disk::replace(disk, &path(&made, Offset(0), file_type), &[])?;
-        }
-        disk.sync_directory(&made).map_err(|error| disk::failed(&made, "sync", error))?;
+        write_empty(disk, &made, Offset(0))?;
+        disk::sync_directory(disk, &made)?;
         disk.rename(&made, &to).map_err(|error| disk::failed(&to, "create", error))?;
-        disk.sync_directory(parent).map_err(|error| disk::failed(parent, "sync", error))?;
+        disk::sync_directory(disk, parent)?;
         Ok(to)
     }
 
@@ -134,7 +132,7 @@ impl OwnedDirectory {
         let to = self.path().join(deleted_dir(name).to_string());
         disk.rename(&from, &to).map_err(|error| disk::failed(&from, "rename", error))?;
         let parent = self.path();
-        disk.sync_directory(parent).map_err(|error| disk::failed(parent, "sync", error))?;
+        disk::sync_directory(disk, parent)?;
         remove_all(disk, &to)
     }
 }

@@ -6,12 +6,10 @@ use std::path::{Path, PathBuf};
 use crate::format::checkpoint;
 use crate::format::names::{self, Kind, PartitionDir};
 use crate::log::LogError;
-use crate::log::files;
 use crate::log::files::disk::{self, Disk};
+use crate::log::source::checkpoints;
 use crate::units::{Offset, TopicPartition};
 
-/// The largest checkpoint that is read: 200,000 partitions with the longest names.
-const MAX_BYTES: u64 = 64 * 1024 * 1024;
 /// What Kafka writes since 3.7 where it knows no broker epoch; that the file is there is what counts.
 const CLEAN: &[u8] = br#"{"version":0,"brokerEpoch":-1}"#;
 
@@ -36,9 +34,9 @@ impl WrittenDown {
     /// read again.
     pub fn read(directory: &Path) -> Self {
         Self {
-            recovery_points: offsets(directory, names::RECOVERY_POINTS),
-            high_watermarks: offsets(directory, names::HIGH_WATERMARKS),
-            log_starts: offsets(directory, names::LOG_STARTS),
+            recovery_points: checkpoints::read(&directory.join(names::RECOVERY_POINTS)),
+            high_watermarks: checkpoints::read(&directory.join(names::HIGH_WATERMARKS)),
+            log_starts: checkpoints::read(&directory.join(names::LOG_STARTS)),
             is_clean: directory.join(names::CLEAN_SHUTDOWN).exists(),
         }
     }
@@ -55,7 +53,7 @@ impl WrittenDown {
         for (name, offsets) in files {
             disk::replace(disk, &directory.join(name), checkpoint::format_offsets(offsets).as_bytes())?;
         }
-        sync(disk, directory)
+        disk::sync_directory(disk, directory)
     }
 
     /// Forgets a partition that is there no more.
@@ -72,7 +70,7 @@ impl WrittenDown {
 /// The system's.
 pub(super) fn mark_clean(disk: &dyn Disk, directory: &Path) -> Result<(), LogError> {
     disk::replace(disk, &directory.join(names::CLEAN_SHUTDOWN), CLEAN)?;
-    sync(disk, directory)
+    disk::sync_directory(disk, directory)
 }
 
 /// Says that it isn't, before anything changes (KAFKA-10471).
@@ -81,7 +79,7 @@ pub(super) fn mark_clean(disk: &dyn Disk, directory: &Path) -> Result<(), LogErr
 /// The system's.
 pub(super) fn mark_unclean(disk: &dyn Disk, directory: &Path) -> Result<(), LogError> {
     disk::remove_if_there(disk, &directory.join(names::CLEAN_SHUTDOWN))?;
-    sync(disk, directory)
+    disk::sync_directory(disk, directory)
 }
 
 /// The partitions that a broker would load from a directory, and their own directories. Not the metadata log, which KRaft reads
@@ -104,14 +102,4 @@ pub fn partitions(directory: &Path) -> Result<Vec<(TopicPartition, PathBuf)>, Lo
         .collect();
     found.sort();
     Ok(found)
-}
-
-fn offsets(directory: &Path, name: &str) -> Offsets {
-    let bytes = files::read_small(&directory.join(name), MAX_BYTES).unwrap_or_default();
-    checkpoint::parse_offsets(&bytes).unwrap_or_default()
-}
-
-/// Makes the names in a directory durable.
-pub(super) fn sync(disk: &dyn Disk, directory: &Path) -> Result<(), LogError> {
-    disk.sync_directory(directory).map_err(|error| disk::failed(directory, "sync", error))
 }

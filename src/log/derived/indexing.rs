@@ -11,6 +11,9 @@ use crate::units::{Offset, Position, Timestamp};
 /// Kafka's default of `index.interval.bytes`.
 pub const DEFAULT_INTERVAL_BYTES: u64 = 4096;
 
+/// The largest segment that Kafka opens, and the largest position in an index.
+pub const MAX_SEGMENT_BYTES: u64 = i32::MAX as u64;
+
 /// What the indexes are told of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appended {
@@ -86,6 +89,42 @@ impl IndexBuilder {
         let is_due = self.largest.timestamp > self.written;
         self.written = self.written.max(self.largest.timestamp);
         is_due.then_some(self.largest)
+    }
+}
+
+/// The state of one segment's indexes, and their entries as they are stored.
+#[derive(Debug, Clone)]
+pub struct IndexBytes {
+    base: Offset,
+    builder: IndexBuilder,
+    /// Of the offset index.
+    pub offsets: Vec<u8>,
+    /// Of the time index.
+    pub times: Vec<u8>,
+}
+
+impl IndexBytes {
+    /// The indexes of the segment with this base offset; no entries yet.
+    pub const fn new(base: Offset, builder: IndexBuilder) -> Self {
+        Self { base, builder, offsets: Vec::new(), times: Vec::new() }
+    }
+
+    /// Takes a batch in, and adds the entries that are due with it. An entry whose numbers don't fit is left out.
+    pub fn append(&mut self, batch: &Appended) {
+        let Some(due) = self.builder.append(batch) else { return };
+        self.offsets.extend(due.offset.encode(self.base).into_iter().flatten());
+        self.push_time(due.time);
+    }
+
+    /// Adds the last entry of the time index.
+    pub fn close(&mut self) {
+        let last = self.builder.close();
+        self.push_time(last);
+    }
+
+    fn push_time(&mut self, entry: Option<TimeEntry>) {
+        let bytes = entry.and_then(|entry| entry.encode(self.base));
+        self.times.extend(bytes.into_iter().flatten());
     }
 }
 

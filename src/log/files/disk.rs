@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::log::LogError;
@@ -183,17 +183,30 @@ pub fn write_all(file: &dyn DiskFile, bytes: &[u8], position: u64) -> io::Result
 /// # Errors
 /// The system's.
 pub fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<(), LogError> {
-    let mut temporary = path.to_owned().into_os_string();
-    temporary.push(TEMPORARY);
-    let temporary = Path::new(&temporary);
+    let temporary = temporary(path);
     let write = || {
-        let file = disk.open(temporary)?;
+        let file = disk.open(&temporary)?;
         file.set_len(0)?;
         write_all(&*file, bytes, 0)?;
         file.sync()
     };
-    write().map_err(|error| failed(temporary, "write", error))?;
-    disk.rename(temporary, path).map_err(|error| failed(path, "rename", error))
+    write().map_err(|error| failed(&temporary, "write", error))?;
+    disk.rename(&temporary, path).map_err(|error| failed(path, "rename", error))
+}
+
+/// The name that a file has until it is whole.
+pub(in crate::log) fn temporary(path: &Path) -> PathBuf {
+    let mut name = path.to_owned().into_os_string();
+    name.push(TEMPORARY);
+    PathBuf::from(name)
+}
+
+/// Makes the names in a directory durable.
+///
+/// # Errors
+/// The system's.
+pub fn sync_directory(disk: &dyn Disk, path: &Path) -> Result<(), LogError> {
+    disk.sync_directory(path).map_err(|error| failed(path, "sync", error))
 }
 
 /// Removes a file that may be gone already.

@@ -9,12 +9,10 @@ use std::time::SystemTime;
 use rustix::fs::{Advice, fadvise};
 
 use crate::log::LogError;
+use crate::log::files::disk::{failed, temporary};
 
 /// Bytes that are written at once.
 const BUFFER: usize = 1024 * 1024;
-
-/// What a file's name ends in until it is whole.
-const TEMPORARY: &str = ".tmp";
 
 /// A file that is being written.
 #[derive(Debug)]
@@ -30,9 +28,7 @@ impl NewFile {
     /// # Errors
     /// The system's.
     pub fn create(path: PathBuf) -> Result<Self, LogError> {
-        let mut temporary = path.clone().into_os_string();
-        temporary.push(TEMPORARY);
-        let temporary = PathBuf::from(temporary);
+        let temporary = temporary(&path);
         let file = File::create_new(&temporary).map_err(|error| failed(&temporary, "create", error))?;
         Ok(Self { file: BufWriter::with_capacity(BUFFER, file), temporary, path })
     }
@@ -90,10 +86,6 @@ pub fn create_directory(path: &Path) -> Result<(), LogError> {
 /// The system's.
 pub fn sync_directory(path: &Path) -> Result<(), LogError> {
     File::open(path).and_then(|directory| directory.sync_all()).map_err(|error| failed(path, "sync", error))
-}
-
-fn failed(path: &Path, action: &'static str, source: std::io::Error) -> LogError {
-    LogError::Io { path: path.to_owned(), action, source }
 }
 
 #[cfg(test)]

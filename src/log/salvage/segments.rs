@@ -3,17 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::format::index::{AbortedTxn, OffsetEntry, TimeEntry, relative};
-use crate::format::names::{FileType, SegmentFile};
+use crate::format::index::{AbortedTxn, relative};
+use crate::format::names::FileType;
 use crate::format::snapshot;
 use crate::log::LogError;
-use crate::log::derived::indexing::{Appended, IndexBuilder};
+use crate::log::derived::indexing::{Appended, IndexBuilder, IndexBytes, MAX_SEGMENT_BYTES};
 use crate::log::derived::producers::Producers;
 use crate::log::files::durable::{self, NewFile};
+use crate::log::segment::beside::live_path as path;
 use crate::units::{Offset, Position, Timestamp};
-
-/// The largest segment that Kafka opens, and the largest position in an index.
-const MAX_SEGMENT_BYTES: u64 = i32::MAX as u64;
 
 /// A batch that is to be written.
 #[derive(Debug, Clone, Copy)]
@@ -40,9 +38,7 @@ pub(super) struct NewSegment {
     /// The source's time, which retention goes by where records have none.
     modified: Option<SystemTime>,
     bytes: u64,
-    builder: IndexBuilder,
-    offset_index: Vec<u8>,
-    time_index: Vec<u8>,
+    indexes: IndexBytes,
     txn_index: Vec<u8>,
 }
 
@@ -64,9 +60,7 @@ impl NewSegment {
             directory,
             modified,
             bytes: 0,
-            builder,
-            offset_index: Vec::new(),
-            time_index: Vec::new(),
+            indexes: IndexBytes::new(base, builder),
             txn_index: Vec::new(),
         })
     }
@@ -85,10 +79,7 @@ impl NewSegment {
         let len = batch.bytes.len() as u64;
         let (position, last_offset) = (Position(self.bytes), batch.last);
         let appended = Appended { position, len, last_offset, max_timestamp: batch.max_timestamp };
-        if let Some(due) = self.builder.append(&appended) {
-            self.index(due.offset);
-            self.index_time(due.time);
-        }
+        self.indexes.append(&appended);
         if let Some(log) = &mut self.log {
             log.write(batch.bytes)?;
         }
@@ -106,24 +97,14 @@ impl NewSegment {
     /// # Errors
     /// The system's.
     pub(super) fn close(mut self) -> Result<(), LogError> {
-        let last = self.builder.close();
-        self.index_time(last);
+        self.indexes.close();
         let (Some(log), Some(directory)) = (self.log, self.directory) else { return Ok(()) };
-        durable::write(path(&directory, self.base, FileType::OffsetIndex), &self.offset_index)?;
-        durable::write(path(&directory, self.base, FileType::TimeIndex), &self.time_index)?;
+        durable::write(path(&directory, self.base, FileType::OffsetIndex), &self.indexes.offsets)?;
+        durable::write(path(&directory, self.base, FileType::TimeIndex), &self.indexes.times)?;
         if !self.txn_index.is_empty() {
             durable::write(path(&directory, self.base, FileType::TxnIndex), &self.txn_index)?;
         }
         log.finish(self.modified)
-    }
-
-    fn index(&mut self, entry: OffsetEntry) {
-        self.offset_index.extend(entry.encode(self.base).into_iter().flatten());
-    }
-
-    fn index_time(&mut self, entry: Option<TimeEntry>) {
-        let bytes = entry.and_then(|entry| entry.encode(self.base));
-        self.time_index.extend(bytes.into_iter().flatten());
     }
 }
 
@@ -138,8 +119,4 @@ pub(super) fn takes_offset(base: Offset, batch: &Whole<'_>) -> bool {
 /// The system's.
 pub(super) fn write_snapshot(directory: &Path, at: Offset, producers: &Producers) -> Result<(), LogError> {
     durable::write(path(directory, at, FileType::Snapshot), &snapshot::format(&producers.snapshot()))
-}
-
-fn path(directory: &Path, base: Offset, file_type: FileType) -> PathBuf {
-    directory.join(SegmentFile::live(base, file_type).to_string())
 }

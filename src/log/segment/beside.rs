@@ -6,11 +6,18 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::format::names::{FileType, SegmentFile};
 use crate::log::LogError;
 use crate::log::files::{self, FileId, SourceFile};
+use crate::units::Offset;
 
 /// The largest index that is read; Kafka's are 10 MiB unless told otherwise.
 pub const MAX_INDEX_BYTES: u64 = 256 * 1024 * 1024;
+
+/// The path of a segment's file, in the state in which a broker uses it.
+pub(in crate::log) fn live_path(directory: &Path, base: Offset, file_type: FileType) -> PathBuf {
+    directory.join(SegmentFile::live(base, file_type).to_string())
+}
 
 /// A file that is read whole, and which others its dump depends on.
 #[derive(Debug, Clone)]

@@ -1,8 +1,8 @@
 //! The offset checkpoints of a data directory, read again when they change.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::format::checkpoint;
@@ -49,13 +49,14 @@ impl CheckpointFile {
         if known.state == state {
             return known;
         }
-        let offsets = state.map(|_| self.read()).unwrap_or_default();
+        let offsets = state.map(|_| read(&self.path).into_iter().collect()).unwrap_or_default();
         *known = Known { state, offsets: Arc::new(offsets) };
         known
     }
+}
 
-    fn read(&self) -> Offsets {
-        let bytes = files::read_small(&self.path, MAX_BYTES).unwrap_or_default();
-        checkpoint::parse_offsets(&bytes).map(|entries| entries.into_iter().collect()).unwrap_or_default()
-    }
+/// The offsets in a checkpoint; none when it is missing or malformed, as Kafka's loader has it.
+pub(in crate::log) fn read(path: &Path) -> BTreeMap<TopicPartition, Offset> {
+    let bytes = files::read_small(path, MAX_BYTES).unwrap_or_default();
+    checkpoint::parse_offsets(&bytes).unwrap_or_default()
 }

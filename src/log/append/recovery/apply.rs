@@ -7,6 +7,7 @@ use crate::format::checkpoint;
 use crate::format::names::{self, FileType, SegmentFile};
 use crate::format::snapshot;
 use crate::log::LogError;
+use crate::log::append::active::write_empty;
 use crate::log::derived::producers::Producers;
 use crate::log::files::disk::{self, Disk};
 use crate::log::files::{self as sources};
@@ -53,7 +54,7 @@ impl Plan {
             }
         }
         self.write_derived(disk)?;
-        disk.sync_directory(directory).map_err(|error| disk::failed(directory, "sync", error))
+        disk::sync_directory(disk, directory)
     }
 
     /// Snapshots at the segments that were read and at the end, and the epochs.
@@ -88,11 +89,9 @@ impl Plan {
             disk::remove_if_there(disk, &self.directory.join(name))?;
         }
         let directory = &*self.directory;
-        for file_type in [FileType::OffsetIndex, FileType::TimeIndex, FileType::Log] {
-            disk::replace(disk, &path(directory, self.start, file_type), &[])?;
-        }
+        write_empty(disk, directory, self.start)?;
         self.write_derived(disk)?;
-        disk.sync_directory(directory).map_err(|error| disk::failed(directory, "sync", error))
+        disk::sync_directory(disk, directory)
     }
 
     /// Copies what is cut into a directory of the partition's name in the quarantine.
@@ -109,7 +108,7 @@ impl Plan {
             cut.keep(disk, &to)?;
         }
         for directory in [&*to, quarantine] {
-            disk.sync_directory(directory).map_err(|error| disk::failed(directory, "sync", error))?;
+            disk::sync_directory(disk, directory)?;
         }
         Ok(())
     }
@@ -123,9 +122,7 @@ impl Cut {
         let more = (2..).map(|number| format!("{name}.{number}"));
         let free = std::iter::once(name.clone()).chain(more).find(|name| !directory.join(name).exists());
         let to = directory.join(free.unwrap_or(name));
-        let mut temporary = to.clone().into_os_string();
-        temporary.push(disk::TEMPORARY);
-        let temporary = PathBuf::from(temporary);
+        let temporary = disk::temporary(&to);
         let unreadable = |error| LogError::io(&self.path, "read", error);
         let unwritable = |error| disk::failed(&temporary, "write", error);
         let from = sources::open(&self.path).map_err(unreadable)?;
@@ -161,7 +158,7 @@ impl Files {
         if self.is_tidy() {
             return Ok(());
         }
-        disk.sync_directory(directory).map_err(|error| disk::failed(directory, "sync", error))
+        disk::sync_directory(disk, directory)
     }
 }
 

@@ -1,19 +1,22 @@
 //! The files of a partition directory: which of them go, and which get another name.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::format::batch::Limits;
 use crate::format::checkpoint;
 use crate::format::names::{self, FileState, FileType, SegmentFile};
 use crate::format::snapshot;
 use crate::log::LogError;
 use crate::log::derived::epochs::Epochs;
 use crate::log::derived::producers::Producers;
-use crate::log::files;
 use crate::log::files::disk::TEMPORARY;
+use crate::log::files::{self, FilePool};
+use crate::log::partition::{Bounds, Origin, Partition};
 use crate::log::segment::Segment;
-use crate::units::Offset;
+use crate::units::{Offset, TopicPartition};
 
 /// The largest small file that is read: a producer snapshot of more than a million producers.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
@@ -112,6 +115,20 @@ impl Files {
     pub(super) fn producers_at(&self, directory: &Path, at: Offset) -> Option<Producers> {
         self.snapshots.contains(&at).then(|| read_snapshot(directory, at)).flatten()
     }
+}
+
+/// A partition's segments as they are now, whatever is known of the partition elsewhere.
+///
+/// # Errors
+/// Those of listing.
+pub(in crate::log::append) fn segments_of(
+    directory: &Path,
+    name: &TopicPartition,
+    limits: Limits,
+) -> Result<Arc<[Arc<Segment>]>, LogError> {
+    let pool = Arc::new(FilePool::new(NonZeroUsize::MIN));
+    let origin = Origin::Directory(directory.to_owned());
+    Partition::new(name.clone(), String::new(), origin, Bounds::default(), pool, limits).segments()
 }
 
 /// Whether it is what a crash leaves of a file that is made anew.

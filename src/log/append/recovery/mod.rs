@@ -32,15 +32,14 @@ pub use cut::{Cut, CutKind, Lost};
 
 use crate::format::batch::{Decoder, Limits};
 use crate::format::index::AbortedTxn;
-use crate::format::names::{FileType, SegmentFile};
+use crate::format::names::FileType;
 use crate::log::LogError;
 use crate::log::append::replay::Replay;
 use crate::log::derived::epochs::Epochs;
-use crate::log::derived::indexing::{Appended, IndexBuilder};
+use crate::log::derived::indexing::{Appended, IndexBuilder, IndexBytes};
 use crate::log::derived::producers::Producers;
-use crate::log::files::FilePool;
-use crate::log::partition::{Bounds, Origin, Partition};
 use crate::log::segment::Segment;
+use crate::log::segment::beside::live_path as path;
 use crate::log::segment::scan::{Scanner, Step, Tail};
 use crate::units::{Offset, Position, TopicPartition};
 use files::Files;
@@ -84,8 +83,7 @@ struct Rebuilt {
     /// Bytes of its log that are sound.
     len: u64,
     is_cut: bool,
-    offset_index: Vec<u8>,
-    time_index: Vec<u8>,
+    indexes: IndexBytes,
     txn_index: Vec<u8>,
     /// The producers before its first batch.
     producers: Producers,
@@ -120,11 +118,7 @@ impl Plan {
         if let Some(path) = files::odd_log(directory)? {
             return Err(RecoveryError::NoFile { path });
         }
-        let pool = Arc::new(FilePool::new(std::num::NonZeroUsize::MIN));
-        let origin = Origin::Directory(directory.to_owned());
-        let partition =
-            Partition::new(name.clone(), String::new(), origin, Bounds::default(), pool, known.limits);
-        let segments = partition.segments()?;
+        let segments = files::segments_of(directory, name, known.limits)?;
         let is_foreign = |segment: &&Arc<Segment>| segment.is_packed() || files::name_of(segment).is_none();
         if let Some(packed) = segments.iter().find(is_foreign) {
             return Err(RecoveryError::Packed { path: packed.path.clone() });
@@ -281,8 +275,8 @@ impl Reading<'_> {
         is_checked: bool,
         replay: &mut Replay,
     ) -> Result<(Rebuilt, Offset), LogError> {
-        let mut read = Rebuilt::new(base, replay.producers.clone());
-        let mut builder = IndexBuilder::new(self.known.index_interval_bytes);
+        let builder = IndexBuilder::new(self.known.index_interval_bytes);
+        let mut read = Rebuilt::new(base, builder, replay.producers.clone());
         let mut start = segment.start();
         if is_far(base, start.expected) {
             start.expected = base;
@@ -299,7 +293,7 @@ impl Reading<'_> {
                     let len = batch.bytes.len() as u64;
                     let (last_offset, max_timestamp) = (header.last_offset, header.max_timestamp);
                     let appended = Appended { position, len, last_offset, max_timestamp };
-                    read.index(builder.append(&appended));
+                    read.indexes.append(&appended);
                     read.len += len;
                     next = last_offset.next();
                 }
@@ -307,7 +301,7 @@ impl Reading<'_> {
                 _ => break Tail::Clean,
             }
         };
-        read.index_time(builder.close());
+        read.indexes.close();
         let (_, len) = segment.open()?;
         if is_checked && len > read.len {
             self.cuts.push(match Cut::of_tail(segment.path.clone(), &tail) {
@@ -376,41 +370,24 @@ impl Plan {
 }
 
 impl Rebuilt {
-    const fn new(base: Offset, producers: Producers) -> Self {
+    const fn new(base: Offset, builder: IndexBuilder, producers: Producers) -> Self {
         Self {
             base,
             len: 0,
             is_cut: false,
-            offset_index: Vec::new(),
-            time_index: Vec::new(),
+            indexes: IndexBytes::new(base, builder),
             txn_index: Vec::new(),
             producers,
         }
     }
 
-    fn index(&mut self, due: Option<crate::log::derived::indexing::Due>) {
-        let Some(due) = due else { return };
-        self.offset_index.extend(due.offset.encode(self.base).into_iter().flatten());
-        self.index_time(due.time);
-    }
-
-    fn index_time(&mut self, entry: Option<crate::format::index::TimeEntry>) {
-        let bytes = entry.and_then(|entry| entry.encode(self.base));
-        self.time_index.extend(bytes.into_iter().flatten());
-    }
-
     /// The names and bytes of its indexes; the transaction index only where it has entries.
     fn indexes(&self) -> impl Iterator<Item = (FileType, &[u8])> {
         let all = [
-            (FileType::OffsetIndex, &*self.offset_index),
-            (FileType::TimeIndex, &*self.time_index),
+            (FileType::OffsetIndex, &*self.indexes.offsets),
+            (FileType::TimeIndex, &*self.indexes.times),
             (FileType::TxnIndex, &*self.txn_index),
         ];
         all.into_iter().filter(|(file_type, bytes)| *file_type != FileType::TxnIndex || !bytes.is_empty())
     }
-}
-
-/// The path of a segment's file.
-fn path(directory: &Path, base: Offset, file_type: FileType) -> PathBuf {
-    directory.join(SegmentFile::live(base, file_type).to_string())
 }
