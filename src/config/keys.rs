@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 
 use super::Config;
 use super::kind::Kind;
-use crate::fs::options::{CompressionType, From, Isolation, Listing, OnDamage, TimestampType, UpTo};
+use crate::fs::options::{
+    CleanupPolicy, CompressionType, From, Isolation, Listing, OnDamage, TimestampType, UpTo,
+};
 use crate::fs::topic_options::TopicChoices;
 use crate::view::encoding::Encoding;
 
@@ -155,6 +157,52 @@ pub(super) const TOPIC_KEYS: &[Key<TopicChoices>] = &[
         name: "append_to_open_transactions",
         about: "append behind a transaction that is open",
         kind: of_topic!(Flag, append_to_open_transactions),
+    },
+    Key {
+        name: "cleanup.policy",
+        about: "what is done to old records",
+        kind: Kind::Choice(
+            CleanupPolicy::NAMES,
+            |choices| choices.cleanup_policy.map(CleanupPolicy::name),
+            |choices, list| {
+                CleanupPolicy::from_list(list).map(|choice| choices.cleanup_policy = Some(choice))
+            },
+        ),
+    },
+    Key {
+        name: "retention.ms",
+        about: "how old records get; -1: they stay",
+        kind: of_topic!(MillisecondsOrNever, retention_ms),
+    },
+    Key {
+        name: "retention.bytes",
+        about: "how large a partition gets; -1: no limit",
+        kind: of_topic!(SizeOrNone, retention_bytes),
+    },
+    Key {
+        name: "file.delete.delay.ms",
+        about: "how long the files of deleted segments are still there",
+        kind: of_topic!(Milliseconds, file_delete_delay_ms),
+    },
+    Key {
+        name: "delete.retention.ms",
+        about: "how long compaction keeps tombstones",
+        kind: of_topic!(Milliseconds, delete_retention_ms),
+    },
+    Key {
+        name: "min.compaction.lag.ms",
+        about: "how old a record is before it is compacted",
+        kind: of_topic!(Milliseconds, min_compaction_lag_ms),
+    },
+    Key {
+        name: "max.compaction.lag.ms",
+        about: "how old at most",
+        kind: of_topic!(Milliseconds, max_compaction_lag_ms),
+    },
+    Key {
+        name: "min.cleanable.dirty.ratio",
+        about: "how much of a log is new before it is compacted",
+        kind: of_topic!(Ratio, min_cleanable_dirty_ratio),
     },
 ];
 

@@ -8,6 +8,7 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 use super::suggestion;
 use super::value::{Value, show_duration, show_size};
+use crate::log::upkeep::policy::Ratio;
 use crate::view::format::Formats;
 
 /// Reads a value out of a `T`; `None` where it is not set.
@@ -24,7 +25,13 @@ pub(super) enum Kind<T> {
     Integer(RangeInclusive<i64>, Get<T, i64>, Set<T, i64>),
     /// A time in Kafka's unit.
     Milliseconds(Get<T, u64>, Set<T, u64>),
+    /// The same, or -1.
+    MillisecondsOrNever(Get<T, i64>, Set<T, i64>),
+    /// From 0 to 1.
+    Ratio(Get<T, Ratio>, Set<T, Ratio>),
     Size(Get<T, u64>, Set<T, u64>),
+    /// The same, or -1.
+    SizeOrNone(Get<T, i64>, Set<T, i64>),
     /// A size in memory, at least 1.
     Memory(Get<T, usize>, Set<T, usize>),
     /// Bytes a second, at least 1; unlimited if not set.
@@ -43,8 +50,9 @@ impl<T> Kind<T> {
         match self {
             Self::Flag(..) => String::new(),
             Self::Count(..) | Self::Integer(..) => "=N".to_owned(),
-            Self::Milliseconds(..) => "=MS".to_owned(),
-            Self::Size(..) | Self::Memory(..) | Self::Rate(..) => "=SIZE".to_owned(),
+            Self::Milliseconds(..) | Self::MillisecondsOrNever(..) => "=MS".to_owned(),
+            Self::Ratio(..) => "=RATIO".to_owned(),
+            Self::Size(..) | Self::SizeOrNone(..) | Self::Memory(..) | Self::Rate(..) => "=SIZE".to_owned(),
             Self::Time(..) => "=TIME".to_owned(),
             Self::Directory(..) => "=DIR".to_owned(),
             Self::Formats(..) => "=F:F..".to_owned(),
@@ -74,7 +82,10 @@ impl<T> Kind<T> {
                 set(place, value.integer().filter(|number| range.contains(number))?);
             }
             Self::Milliseconds(_, set) => set(place, value.milliseconds()?),
+            Self::MillisecondsOrNever(_, set) => set(place, or_none(value, Value::milliseconds)?),
+            Self::Ratio(_, set) => set(place, value.ratio()?),
             Self::Size(_, set) => set(place, value.size()?),
+            Self::SizeOrNone(_, set) => set(place, or_none(value, Value::size)?),
             Self::Memory(_, set) => {
                 set(place, usize::try_from(value.size()?).ok().filter(|size| *size > 0)?);
             }
@@ -99,7 +110,12 @@ impl<T> Kind<T> {
             Self::Milliseconds(..) => {
                 "milliseconds such as 60000, or a time with its unit such as 1h".to_owned()
             }
+            Self::MillisecondsOrNever(..) => {
+                "milliseconds such as 60000, a time with its unit such as 7d, or -1".to_owned()
+            }
+            Self::Ratio(..) => "a number from 0 to 1 such as 0.5".to_owned(),
             Self::Size(..) | Self::Memory(..) => "a size such as 64MiB".to_owned(),
+            Self::SizeOrNone(..) => "a size such as 64MiB, or -1".to_owned(),
             Self::Rate(..) => "bytes a second such as 50MiB".to_owned(),
             Self::Time(..) => "a time with its unit, such as 10s or 500ms".to_owned(),
             Self::Directory(..) => "an absolute path such as /var/cache/topicfs".to_owned(),
@@ -122,7 +138,12 @@ impl<T> Kind<T> {
         let value: Option<serde_yaml::Value> = match self {
             Self::Flag(get, _) => get(place).map(Into::into),
             Self::Count(get, _) | Self::Milliseconds(get, _) => get(place).map(Into::into),
-            Self::Integer(_, get, _) => get(place).map(Into::into),
+            Self::Integer(_, get, _) | Self::MillisecondsOrNever(get, _) => get(place).map(Into::into),
+            Self::Ratio(get, _) => get(place).map(|ratio| ratio.to_string().into()),
+            Self::SizeOrNone(get, _) => get(place).map(|size| match u64::try_from(size) {
+                Ok(size) => show_size(size).into(),
+                Err(_) => size.into(),
+            }),
             Self::Size(get, _) | Self::Rate(get, _) => get(place).map(|size| show_size(size).into()),
             Self::Memory(get, _) => get(place).map(|size| show_size(size as u64).into()),
             Self::Time(get, _) => get(place).map(|time| show_duration(time).into()),
@@ -144,6 +165,14 @@ impl<T> Kind<T> {
             }
             other => serde_yaml::to_string(&other).ok().map(|text| text.trim_end().to_owned()),
         }
+    }
+}
+
+/// -1, or what `read` reads.
+fn or_none(value: &Value, read: impl Fn(&Value) -> Option<u64>) -> Option<i64> {
+    match value.integer() {
+        Some(-1) => Some(-1),
+        _ => read(value).and_then(|number| i64::try_from(number).ok()),
     }
 }
 

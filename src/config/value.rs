@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::log::upkeep::policy::Ratio;
+
 /// A value before it is known what it should be.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
@@ -66,6 +68,15 @@ impl Value {
         match self {
             Self::Number(bytes) => Some(*bytes),
             Self::Word(text) | Self::Text(text) => parse_size(text),
+            _ => None,
+        }
+    }
+
+    /// A part of a whole; what YAML takes for a number with a point is left as it was written.
+    pub(super) fn ratio(&self) -> Option<Ratio> {
+        match self {
+            Self::Number(number) => number.to_string().parse().ok(),
+            Self::Word(text) | Self::Text(text) | Self::Other(text) => text.trim_matches('`').parse().ok(),
             _ => None,
         }
     }

@@ -133,6 +133,36 @@ choice! {
     }
 }
 
+choice! {
+    /// What is done to old records: Kafka's `cleanup.policy`.
+    CleanupPolicy {
+        /// Nothing: nobody has said anything.
+        #[default]
+        None = "none",
+        /// Old segments go.
+        Delete = "delete",
+        /// Of each key the last record stays.
+        Compact = "compact",
+        /// Both.
+        CompactAndDelete = "compact,delete",
+    }
+}
+
+impl CleanupPolicy {
+    /// The choice of a list, in any order, with commas or colons between its words; `-o` has no commas in values.
+    pub fn from_list(list: &str) -> Option<Self> {
+        let words: Vec<&str> =
+            list.split([',', ':']).map(str::trim).filter(|word| !word.is_empty()).collect();
+        match *words {
+            [] | ["none"] => Some(Self::None),
+            ["delete"] => Some(Self::Delete),
+            ["compact"] => Some(Self::Compact),
+            ["compact", "delete"] | ["delete", "compact"] => Some(Self::CompactAndDelete),
+            _ => None,
+        }
+    }
+}
+
 /// Who may read a mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Access {

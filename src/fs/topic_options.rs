@@ -10,14 +10,18 @@ use jiff::tz::TimeZone;
 
 use crate::format::batch::Codec;
 use crate::format::compression::encoder::Compression;
-use crate::fs::options::{CompressionType, From, Isolation, Listing, OnDamage, Options, TimestampType, UpTo};
+use crate::fs::options::{
+    CleanupPolicy, CompressionType, From, Isolation, Listing, OnDamage, Options, TimestampType, UpTo,
+};
 use crate::log::append::config::LogConfig;
+use crate::log::upkeep::policy::{Policy, Ratio};
 use crate::view::encoding::{Encoding, Encodings};
 use crate::view::format::{Format, Formats, Rendering};
 use crate::view::partition_view::Scope;
 
 /// Kafka's defaults.
 const LOG: LogConfig = LogConfig::KAFKAS;
+const POLICY: Policy = Policy::NONE;
 
 /// Declares the options of a topic twice: all of them with their defaults, and those that a rule sets.
 macro_rules! topic_options {
@@ -105,6 +109,22 @@ topic_options! {
     flush_ms: u64 = LOG.flush_ms,
     /// Whether records may be appended behind a transaction that is open.
     append_to_open_transactions: bool = false,
+    /// What is done to old records.
+    cleanup_policy: CleanupPolicy = CleanupPolicy::default(),
+    /// How old records get where old ones go, in milliseconds; -1: they stay.
+    retention_ms: i64 = 7 * 24 * 60 * 60 * 1000,
+    /// How large a log gets where old records go, in bytes; -1: without a limit.
+    retention_bytes: i64 = -1,
+    /// How long the files of a segment that goes are still there, in milliseconds.
+    file_delete_delay_ms: u64 = POLICY.file_delete_delay_ms,
+    /// How long tombstones are kept after compaction met them, in milliseconds.
+    delete_retention_ms: u64 = POLICY.delete_retention_ms,
+    /// How old records are before they are compacted, in milliseconds.
+    min_compaction_lag_ms: u64 = POLICY.min_compaction_lag_ms,
+    /// How old at most.
+    max_compaction_lag_ms: u64 = POLICY.max_compaction_lag_ms,
+    /// How much of a log was never compacted before it is.
+    min_cleanable_dirty_ratio: Ratio = POLICY.min_cleanable_dirty_ratio,
 }
 
 impl TopicOptions {
@@ -194,6 +214,29 @@ impl OfTopic {
         }
     }
 
+    /// What is done to old records.
+    pub fn policy(&self) -> Policy {
+        let options = &self.options;
+        let (delete, compact) = match options.cleanup_policy {
+            CleanupPolicy::None => (false, false),
+            CleanupPolicy::Delete => (true, false),
+            CleanupPolicy::Compact => (false, true),
+            CleanupPolicy::CompactAndDelete => (true, true),
+        };
+        Policy {
+            delete,
+            compact,
+            // Below 0 is without a limit.
+            retention_ms: u64::try_from(options.retention_ms).ok(),
+            retention_bytes: u64::try_from(options.retention_bytes).ok(),
+            file_delete_delay_ms: options.file_delete_delay_ms,
+            delete_retention_ms: options.delete_retention_ms,
+            min_compaction_lag_ms: options.min_compaction_lag_ms,
+            max_compaction_lag_ms: options.max_compaction_lag_ms,
+            min_cleanable_dirty_ratio: options.min_cleanable_dirty_ratio,
+        }
+    }
+
     /// How records are appended.
     pub fn log_config(&self) -> LogConfig {
         let options = &self.options;
@@ -201,7 +244,13 @@ impl OfTopic {
             compression: options.compression(),
             max_message_bytes: usize::try_from(options.max_message_bytes).unwrap_or(usize::MAX),
             segment_bytes: options.segment_bytes,
-            segment_ms: options.segment_ms,
+            // A segment can't be compacted before it is rolled.
+            segment_ms: match options.cleanup_policy {
+                CleanupPolicy::Compact | CleanupPolicy::CompactAndDelete => {
+                    options.segment_ms.min(options.max_compaction_lag_ms)
+                }
+                CleanupPolicy::None | CleanupPolicy::Delete => options.segment_ms,
+            },
             segment_jitter_ms: options.segment_jitter_ms,
             segment_index_bytes: options.segment_index_bytes,
             index_interval_bytes: options.index_interval_bytes,

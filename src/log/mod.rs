@@ -21,6 +21,7 @@
 //! | [`append`] | writing: a directory that is ours, its partitions, and their recovery |
 //! | [`derived`] | what is made from batches: indexes, producer state, leader epochs |
 //! | [`salvage`] | what is sound, written as clean data directories |
+//! | [`upkeep`] | logs that grow old: what goes, what stays, and what is cut |
 
 pub mod append;
 pub mod derived;
@@ -37,6 +38,7 @@ pub mod sidecar;
 pub mod signal;
 pub mod source;
 pub mod transactions;
+pub mod upkeep;
 pub mod verify;
 pub mod watch;
 

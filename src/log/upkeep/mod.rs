@@ -1,0 +1,7 @@
+//! Looking after logs that are there: what goes, what stays, and what is cut, by Kafka's rules.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`policy`] | what is to be done to a topic's logs, by Kafka's names of topic configurations |
+
+pub mod policy;
