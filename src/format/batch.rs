@@ -217,6 +217,12 @@ const _: () = assert!(size_of::<RawHeader>() == HEADER_V2_LEN);
 
 /// The attribute of batches with the time of appending.
 pub(super) const LOG_APPEND_TIME: u8 = 0x08;
+/// That of batches of transactions.
+pub(super) const TRANSACTIONAL: u8 = 0x10;
+/// That of batches of control records.
+pub(super) const CONTROL: u8 = 0x20;
+/// That of batches with a delete horizon.
+pub(super) const DELETE_HORIZON: u8 = 0x40;
 
 /// The checksum of an entry of magic 2, which leaves out its first 21 bytes.
 pub(super) fn checksum_v2(entry: &[u8]) -> u32 {
@@ -274,9 +280,9 @@ impl Header {
             producer_id: Some(ProducerId(raw.producer_id.get())).filter(|id| id.0 != -1),
             producer_epoch: raw.producer_epoch.get(),
             base_sequence: raw.base_sequence.get(),
-            is_transactional: raw.attributes & 0x10 != 0,
-            is_control: raw.attributes & 0x20 != 0,
-            has_delete_horizon: raw.attributes & 0x40 != 0,
+            is_transactional: raw.attributes & TRANSACTIONAL != 0,
+            is_control: raw.attributes & CONTROL != 0,
+            has_delete_horizon: raw.attributes & DELETE_HORIZON != 0,
             record_count: Some(record_count),
         })
     }

@@ -10,6 +10,7 @@ use zerocopy::IntoBytes;
 use crate::format::batch::{Codec, HEADER_V2_LEN, LOG_APPEND_TIME, RawHeader, SIZE_OVERHEAD, checksum_v2};
 use crate::format::compression::encoder::{Compression, Encoder};
 use crate::format::record::Header;
+use crate::format::written_record::{WrittenHeaders, WrittenRecord};
 use crate::units::{LeaderEpoch, Offset, Timestamp};
 
 /// A record that gets its offset from its place.
@@ -77,39 +78,19 @@ impl BatchBuilder {
     /// `max.message.bytes` with the bytes after compressing, which are hardly ever more.
     pub fn push(&mut self, record: &NewRecord<'_>, most: usize) -> bool {
         let base = if self.is_empty() { record.timestamp } else { self.base_timestamp };
-        let (time_delta, offset_delta) = (record.timestamp.0.wrapping_sub(base.0), i64::from(self.count));
-        let headers = record
-            .headers
-            .iter()
-            .map(|header| field_len(Some(header.name)).saturating_add(field_len(header.value)));
-        let len = [
-            1,
-            varlong_len(time_delta),
-            varlong_len(offset_delta),
-            field_len(record.key),
-            field_len(record.value),
-            varlong_len(signed(record.headers.len())),
-        ]
-        .into_iter()
-        .chain(headers)
-        .fold(0, usize::saturating_add);
-        let whole = self.entry.len().saturating_add(varlong_len(signed(len))).saturating_add(len);
+        let written = WrittenRecord {
+            time_delta: record.timestamp.0.wrapping_sub(base.0),
+            offset_delta: i64::from(self.count),
+            key: record.key,
+            value: record.value,
+            headers: WrittenHeaders::List(record.headers),
+        };
+        let whole = self.entry.len().saturating_add(written.len());
         let (Some(count), true) = (self.count.checked_add(1), whole <= most && i32::try_from(whole).is_ok())
         else {
             return false;
         };
-        let out = &mut self.entry;
-        put_varlong(out, signed(len));
-        out.push(0);
-        put_varlong(out, time_delta);
-        put_varlong(out, offset_delta);
-        put_bytes(out, record.key);
-        put_bytes(out, record.value);
-        put_varlong(out, signed(record.headers.len()));
-        for header in record.headers {
-            put_bytes(out, Some(header.name));
-            put_bytes(out, header.value);
-        }
+        written.put(&mut self.entry);
         self.max_timestamp = if self.is_empty() { base } else { self.max_timestamp.max(record.timestamp) };
         (self.count, self.base_timestamp) = (count, base);
         true
@@ -120,23 +101,8 @@ impl BatchBuilder {
     /// # Errors
     /// The codec's.
     pub fn finish(&mut self, base: Offset, epoch: LeaderEpoch) -> io::Result<&[u8]> {
-        let mut header = self.header(base, epoch);
-        let entry = match self.encoder.codec() {
-            Codec::None => &mut self.entry,
-            _ => {
-                self.encoded.clear();
-                self.encoded.resize(HEADER_V2_LEN, 0);
-                let records = self.entry.get(HEADER_V2_LEN..).unwrap_or_default();
-                self.encoder.encode(records, &mut self.encoded)?;
-                &mut self.encoded
-            }
-        };
-        let size = i32::try_from(entry.len().saturating_sub(SIZE_OVERHEAD)).map_err(io::Error::other)?;
-        header.size = size.into();
-        header.write_to_prefix(entry).ok().ok_or(io::ErrorKind::InvalidInput)?;
-        header.crc = checksum_v2(entry).into();
-        header.write_to_prefix(entry).ok().ok_or(io::ErrorKind::InvalidInput)?;
-        Ok(entry)
+        let header = self.header(base, epoch);
+        seal(header, &mut self.encoder, &mut self.entry, &mut self.encoded)
     }
 
     /// The batch that was finished.
@@ -173,41 +139,29 @@ impl BatchBuilder {
     }
 }
 
-/// No length is that large in memory.
-fn signed(len: usize) -> i64 {
-    i64::try_from(len).unwrap_or(i64::MAX)
-}
-
-/// Bytes of a zigzag varint.
-fn varlong_len(value: i64) -> usize {
-    let zigzag = (value << 1 ^ value >> 63).cast_unsigned();
-    let bits = u64::BITS.saturating_sub((zigzag | 1).leading_zeros());
-    usize::try_from(bits.div_ceil(7)).unwrap_or(usize::MAX)
-}
-
-/// Bytes of a length and what it counts.
-fn field_len(bytes: Option<&[u8]>) -> usize {
-    bytes.map_or(1, |bytes| varlong_len(signed(bytes.len())).saturating_add(bytes.len()))
-}
-
-/// A zigzag varint, 1 to 10 bytes; one of 32 bits has the same bytes.
-fn put_varlong(out: &mut Vec<u8>, value: i64) {
-    let mut rest = (value << 1 ^ value >> 63).cast_unsigned();
-    while rest >= 0x80 {
-        let [low, ..] = rest.to_le_bytes();
-        out.push(low | 0x80);
-        rest >>= 7;
-    }
-    let [low, ..] = rest.to_le_bytes();
-    out.push(low);
-}
-
-fn put_bytes(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
-    match bytes {
-        None => put_varlong(out, -1),
-        Some(bytes) => {
-            put_varlong(out, signed(bytes.len()));
-            out.extend_from_slice(bytes);
+/// Makes an entry of a header and the records in `entry` behind the room for it: compressed into `encoded`, or where they are.
+///
+/// # Errors
+/// The codec's.
+pub(super) fn seal<'a>(
+    mut header: RawHeader,
+    encoder: &mut Encoder,
+    entry: &'a mut Vec<u8>,
+    encoded: &'a mut Vec<u8>,
+) -> io::Result<&'a [u8]> {
+    let entry = match encoder.codec() {
+        Codec::None => entry,
+        _ => {
+            encoded.clear();
+            encoded.resize(HEADER_V2_LEN, 0);
+            encoder.encode(entry.get(HEADER_V2_LEN..).unwrap_or_default(), encoded)?;
+            encoded
         }
-    }
+    };
+    let size = i32::try_from(entry.len().saturating_sub(SIZE_OVERHEAD)).map_err(io::Error::other)?;
+    header.size = size.into();
+    header.write_to_prefix(entry).ok().ok_or(io::ErrorKind::InvalidInput)?;
+    header.crc = checksum_v2(entry).into();
+    header.write_to_prefix(entry).ok().ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(entry)
 }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`batch`] | one entry of a `.log` of any magic: header, checksum, its records |
 //! | [`batch_builder`] | batches of magic 2 from records |
+//! | [`batch_rewriter`] | what is left of a batch that records were taken from |
 //! | [`message_set`] | what is special about magic 0 and 1 (before KIP-98) |
 //! | [`record`] | one record and its headers |
 //! | [`unchecked`] | entries and records as they say of themselves, right or not |
@@ -34,6 +35,7 @@
 
 pub mod batch;
 pub mod batch_builder;
+pub mod batch_rewriter;
 pub mod checkpoint;
 pub mod compression;
 pub mod control;
@@ -54,3 +56,4 @@ mod error;
 mod records;
 #[cfg(test)]
 pub(crate) mod testing;
+mod written_record;

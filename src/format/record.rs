@@ -63,6 +63,11 @@ impl<'a> Headers<'a> {
         self.count == 0
     }
 
+    /// Their bytes as they are stored, behind the count.
+    pub(super) const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// The headers in order.
     pub fn iter(&self) -> impl Iterator<Item = Header<'a>> + use<'a> {
         let mut cursor = Cursor::new(self.bytes);
@@ -87,7 +92,8 @@ impl<'a> Headers<'a> {
         for _ in 0..count {
             Header::read(cursor)?;
         }
-        Ok(Self { count, bytes })
+        let len = bytes.len().saturating_sub(cursor.rest().len());
+        Ok(Self { count, bytes: bytes.get(..len).unwrap_or_default() })
     }
 }
 
