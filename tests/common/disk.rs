@@ -272,6 +272,10 @@ impl DiskFile for RecordedFile {
         self.inner.size()
     }
 
+    fn set_modified(&self, time: topicfs::units::Timestamp) -> io::Result<()> {
+        self.inner.set_modified(time)
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.disk.act(|| self.what("sync"), || Ok(()), |_, ()| Op::Sync { file: self.number })
     }

@@ -12,7 +12,7 @@ use crate::format::batch_builder::{BatchBuilder, NewRecord};
 use crate::format::checkpoint::{self, EpochEntry};
 use crate::format::index::relative;
 use crate::format::names::{self, FileType};
-use crate::format::snapshot;
+use crate::format::snapshot::{self, ProducerEntry};
 use crate::log::LogError;
 use crate::log::append::active::{ActiveSegment, WriteError};
 use crate::log::append::config::{LogConfig, NEVER};
@@ -283,6 +283,46 @@ impl Appender {
         }
     }
 
+    /// The producers at the log's end, and that end.
+    pub(in crate::log) fn producers(&self) -> (Vec<ProducerEntry>, Offset) {
+        let state = self.state();
+        (state.producers.snapshot(), state.end)
+    }
+
+    /// Seals the active segment, if the log still ends at `end` and that segment isn't empty; whether it did.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(in crate::log) fn roll_at(&self, end: Offset) -> Result<bool, AppendError> {
+        let mut state = self.state();
+        self.check(&state)?;
+        if state.end != end || state.active.len() == 0 {
+            return Ok(false);
+        }
+        self.roll(&mut state)?;
+        Ok(true)
+    }
+
+    /// Forgets the leader epochs that were over before `start`, where the log begins now.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(in crate::log) fn begin_epochs_at(&self, start: Offset) -> Result<(), LogError> {
+        let mut state = self.state();
+        let mut epochs = state.epochs.clone();
+        epochs.truncate_from_start(start);
+        self.write_epochs(&mut state, epochs)
+    }
+
+    fn write_epochs(&self, state: &mut State, epochs: Epochs) -> Result<(), LogError> {
+        if epochs != state.epochs {
+            let text = checkpoint::format_epochs(epochs.entries());
+            disk::replace(&*self.disk, &self.directory.join(names::LEADER_EPOCHS), text.as_bytes())?;
+            (state.epochs, state.has_new_names) = (epochs, true);
+        }
+        Ok(())
+    }
+
     /// Takes nothing more: the partition is to be removed.
     pub(super) fn retire(&self) {
         self.state().health = Health::Gone;
@@ -320,10 +360,7 @@ impl Appender {
         }
         let mut epochs = state.epochs.clone();
         epochs.assign(EpochEntry { epoch: LeaderEpoch(0), start_offset: state.end });
-        let text = checkpoint::format_epochs(epochs.entries());
-        disk::replace(&*self.disk, &self.directory.join(names::LEADER_EPOCHS), text.as_bytes())?;
-        (state.epochs, state.has_new_names) = (epochs, true);
-        Ok(())
+        self.write_epochs(state, epochs)
     }
 
     /// Whether the active segment ends before the next batch.

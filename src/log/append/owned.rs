@@ -20,6 +20,7 @@ use crate::log::derived::producers::Producers;
 use crate::log::files::disk::{self, Disk};
 use crate::log::segment::Segment;
 use crate::log::segment::scan::Step;
+use crate::log::upkeep::survey::Bounds;
 use crate::units::{Offset, TopicPartition};
 
 /// A data directory whose lock we hold.
@@ -110,8 +111,31 @@ impl OwnedDirectory {
         &self.lock
     }
 
-    pub(super) fn disk(&self) -> &dyn Disk {
+    pub(in crate::log) fn disk(&self) -> &dyn Disk {
         &*self.disk
+    }
+
+    /// How much memory one batch may cost.
+    pub(in crate::log) const fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// What is known of a partition: of one that is open, all that is in its log is below its high watermark.
+    pub(in crate::log) fn bounds(&self, name: &TopicPartition) -> Bounds {
+        let state = self.state();
+        let bounds = state.written.bounds(name);
+        let end = state.appenders.get(name).map(|appender| appender.end());
+        Bounds { high_watermark: end.or(bounds.high_watermark), ..bounds }
+    }
+
+    /// Writes down up to where a log was compacted.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(in crate::log) fn set_cleaned(&self, name: &TopicPartition, end: Offset) -> Result<(), LogError> {
+        let mut state = self.state();
+        state.written.cleaned.insert(name.clone(), end);
+        state.written.write_cleaned(&*self.disk, &self.path)
     }
 
     /// Held by whoever makes a partition's directory.

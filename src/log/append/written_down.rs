@@ -8,6 +8,7 @@ use crate::format::names::{self, Kind, PartitionDir};
 use crate::log::LogError;
 use crate::log::files::disk::{self, Disk};
 use crate::log::source::checkpoints;
+use crate::log::upkeep::survey::Bounds;
 use crate::units::{Offset, TopicPartition};
 
 /// What Kafka writes since 3.7 where it knows no broker epoch; that the file is there is what counts.
@@ -25,6 +26,8 @@ pub struct WrittenDown {
     pub high_watermarks: Offsets,
     /// `log-start-offset-checkpoint`, for partitions that don't start with their first segment.
     pub log_starts: Offsets,
+    /// `cleaner-offset-checkpoint`: up to where logs were compacted.
+    pub cleaned: Offsets,
     /// Whether it was stopped in order.
     pub is_clean: bool,
 }
@@ -37,11 +40,12 @@ impl WrittenDown {
             recovery_points: checkpoints::read(&directory.join(names::RECOVERY_POINTS)),
             high_watermarks: checkpoints::read(&directory.join(names::HIGH_WATERMARKS)),
             log_starts: checkpoints::read(&directory.join(names::LOG_STARTS)),
+            cleaned: checkpoints::read(&directory.join(names::CLEANER_OFFSETS)),
             is_clean: directory.join(names::CLEAN_SHUTDOWN).exists(),
         }
     }
 
-    /// Writes the recovery points and the high watermarks; log starts stay as they are.
+    /// Writes the recovery points and the high watermarks; the others stay as they are.
     ///
     /// # Errors
     /// The system's.
@@ -56,9 +60,29 @@ impl WrittenDown {
         disk::sync_directory(disk, directory)
     }
 
+    /// What is written down of a partition.
+    pub fn bounds(&self, name: &TopicPartition) -> Bounds {
+        Bounds {
+            log_start: self.log_starts.get(name).copied(),
+            high_watermark: self.high_watermarks.get(name).copied(),
+            cleaned: self.cleaned.get(name).copied(),
+        }
+    }
+
+    /// Writes up to where logs were compacted.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn write_cleaned(&self, disk: &dyn Disk, directory: &Path) -> Result<(), LogError> {
+        let text = checkpoint::format_offsets(&self.cleaned);
+        disk::replace(disk, &directory.join(names::CLEANER_OFFSETS), text.as_bytes())?;
+        disk::sync_directory(disk, directory)
+    }
+
     /// Forgets a partition that is there no more.
     pub(super) fn forget(&mut self, name: &TopicPartition) {
-        for offsets in [&mut self.recovery_points, &mut self.high_watermarks, &mut self.log_starts] {
+        let Self { recovery_points, high_watermarks, log_starts, cleaned, .. } = self;
+        for offsets in [recovery_points, high_watermarks, log_starts, cleaned] {
             offsets.remove(name);
         }
     }

@@ -7,9 +7,11 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use crate::log::LogError;
 use crate::log::files::{ReadAt, sys};
+use crate::units::Timestamp;
 
 /// What a file's name ends in until it is whole, as Kafka's checkpoints have it.
 pub const TEMPORARY: &str = ".tmp";
@@ -79,6 +81,12 @@ pub trait DiskFile: ReadAt + fmt::Debug + Send + Sync {
     /// The system's.
     fn sync(&self) -> io::Result<()>;
 
+    /// Sets the time at which it was written last. After a power failure it may be another one.
+    ///
+    /// # Errors
+    /// The system's.
+    fn set_modified(&self, time: Timestamp) -> io::Result<()>;
+
     /// Has bytes written out that will have to be durable later, so that a sync has less to do then. Promises nothing, and waits for nothing.
     fn begin_sync(&self, position: u64, len: u64) {
         let _ = (position, len);
@@ -143,6 +151,11 @@ impl DiskFile for File {
 
     fn sync(&self) -> io::Result<()> {
         self.sync_data()
+    }
+
+    fn set_modified(&self, time: Timestamp) -> io::Result<()> {
+        let since = Duration::from_millis(u64::try_from(time.0).unwrap_or(0));
+        Self::set_modified(self, SystemTime::UNIX_EPOCH + since)
     }
 
     fn begin_sync(&self, position: u64, len: u64) {

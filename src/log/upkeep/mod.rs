@@ -3,5 +3,17 @@
 //! | module | what |
 //! |---|---|
 //! | [`policy`] | what is to be done to a topic's logs, by Kafka's names of topic configurations |
+//! | [`work`] | doing what is due |
+//! | [`survey`] | what of a log is due |
+//! | [`compaction`] | of each key the last record stays |
+//! | `removal` | segments that get out of the way |
+//! | [`listing`] | the segments of a directory, without reading them |
+//! | [`retention`] | which segments are too old, too many, or below the log start |
 
+pub mod compaction;
+pub mod listing;
 pub mod policy;
+pub(in crate::log) mod removal;
+pub mod retention;
+pub mod survey;
+pub mod work;

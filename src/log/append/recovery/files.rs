@@ -121,14 +121,19 @@ impl Files {
 ///
 /// # Errors
 /// Those of listing.
-pub(in crate::log::append) fn segments_of(
+pub(in crate::log) fn segments_of(
     directory: &Path,
     name: &TopicPartition,
     limits: Limits,
 ) -> Result<Arc<[Arc<Segment>]>, LogError> {
+    partition_of(directory, name, limits).segments()
+}
+
+/// A partition by its directory alone.
+pub(in crate::log) fn partition_of(directory: &Path, name: &TopicPartition, limits: Limits) -> Partition {
     let pool = Arc::new(FilePool::new(NonZeroUsize::MIN));
     let origin = Origin::Directory(directory.to_owned());
-    Partition::new(name.clone(), String::new(), origin, Bounds::default(), pool, limits).segments()
+    Partition::new(name.clone(), String::new(), origin, Bounds::default(), pool, limits)
 }
 
 /// Whether it is what a crash leaves of a file that is made anew.

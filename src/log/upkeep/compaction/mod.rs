@@ -1,0 +1,493 @@
+//! Compaction: of each key the last record stays, by the rules of Kafka's cleaner.
+//!
+//! The dirty part of a log is read, and the last offset of each key kept in a map of bounded memory. Then all segments up to there are
+//! written anew without what has been superseded, and put in the place of the old ones. Where the map is full, the rest waits for
+//! another round.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`range`] | what may be compacted, and whether it is worth it |
+//! | `offset_map` | the last offset of each key |
+//! | `survivors` | which records stay |
+//! | `groups` | which segments become one |
+//! | `cleaned` | the segments that are written |
+//! | `swap` | the old ones make room for the new ones |
+//!
+//! Nothing that can't be read is taken away: a log with damage is left as it is.
+
+mod cleaned;
+mod groups;
+mod offset_map;
+pub mod range;
+mod survivors;
+mod swap;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::format::batch::{Batch, BatchError, Decoder, Limits};
+use crate::format::batch_rewriter::BatchRewriter;
+use crate::format::index::{AbortedTxn, TxnIndex};
+use crate::format::names::{FileState, FileType};
+use crate::format::snapshot::ProducerEntry;
+use crate::log::LogError;
+use crate::log::append::recovery::files::partition_of;
+use crate::log::files;
+use crate::log::files::disk::{self, Disk};
+use crate::log::partition::Partition;
+use crate::log::segment::Segment;
+use crate::log::segment::beside::{MAX_INDEX_BYTES, live_path};
+use crate::log::segment::scan::{Step, Tail};
+use crate::log::transactions::{Decided, Transactions};
+use crate::log::upkeep::listing::ListedSegment;
+use crate::units::{Offset, Position, ProducerId, Timestamp, TopicPartition};
+use cleaned::{CleanedBatch, CleanedSegment, FILE_TYPES};
+use groups::{Most, Sizes, groups};
+use offset_map::OffsetMap;
+use range::Cleanable;
+use survivors::{LastBatch, Left, Progress, Seen, Survivors};
+
+/// `log.cleaner.dedupe.buffer.size`
+pub const DEFAULT_MAP_BYTES: usize = 128 * 1024 * 1024;
+/// `producer.id.expiration.ms`
+pub const PRODUCER_EXPIRATION_MS: i64 = 24 * 60 * 60 * 1000;
+
+/// A log that is compacted.
+#[derive(Debug)]
+pub struct Compaction<'a> {
+    /// Where it is written.
+    pub disk: &'a dyn Disk,
+    /// Its directory.
+    pub directory: &'a Path,
+    /// Its topic and number.
+    pub name: &'a TopicPartition,
+    /// What of it may be compacted.
+    pub cleanable: Cleanable,
+    /// Its segments in order.
+    pub segments: &'a [ListedSegment],
+    /// Its producers at its end.
+    pub producers: &'a [ProducerEntry],
+    /// Its high watermark.
+    pub high_watermark: Offset,
+    /// How it is done.
+    pub settings: Settings,
+}
+
+/// How a log is compacted.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// The time it is.
+    pub now: Timestamp,
+    /// `delete.retention.ms`
+    pub delete_retention_ms: u64,
+    /// `segment.bytes`
+    pub segment_bytes: u64,
+    /// `segment.index.bytes`
+    pub segment_index_bytes: u64,
+    /// `index.interval.bytes`
+    pub index_interval_bytes: u64,
+    /// The most memory that the map of keys takes.
+    pub map_bytes: usize,
+    /// After what time without a batch a producer is forgotten.
+    pub producer_expiration_ms: i64,
+    /// How much memory one batch may cost.
+    pub limits: Limits,
+}
+
+/// What a compaction has done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Compacted {
+    /// The first offset that was not compacted.
+    pub end: Offset,
+    /// Records that were read, and that are left.
+    pub records: (u64, u64),
+    /// Bytes of logs before and after.
+    pub bytes: (u64, u64),
+    /// Segments before and after.
+    pub segments: (u64, u64),
+    /// Records that went because they had no key.
+    pub without_key: u64,
+    /// Files that wait for their removal.
+    pub set_aside: Vec<PathBuf>,
+}
+
+impl Compacted {
+    /// What this round and the next have done.
+    #[must_use]
+    pub(in crate::log) fn and(mut self, next: Self) -> Self {
+        self.set_aside.extend(next.set_aside);
+        Self {
+            end: next.end,
+            records: (self.records.0, next.records.1),
+            bytes: (self.bytes.0, next.bytes.1),
+            segments: (self.segments.0, next.segments.1),
+            without_key: self.without_key + next.without_key,
+            set_aside: self.set_aside,
+        }
+    }
+}
+
+/// Why a log can't be compacted.
+#[derive(Debug, thiserror::Error)]
+pub enum CompactionError {
+    /// Part of it can't be read.
+    #[error("{} at {position}: {cause}; a log with damage isn't compacted", path.display())]
+    Damaged {
+        /// The segment.
+        path: PathBuf,
+        /// Where.
+        position: Position,
+        /// What is wrong.
+        cause: String,
+    },
+    /// A batch has more keys than there is room for.
+    #[error("{}: one batch has more keys than log.cleaner.dedupe.buffer.size = {bytes} has room for", path.display())]
+    MapTooSmall {
+        /// The partition's directory.
+        path: PathBuf,
+        /// The size.
+        bytes: usize,
+    },
+    /// Somebody wanted it to stop; nothing has changed since the last group of segments.
+    #[error("{}: stopped", path.display())]
+    Stopped {
+        /// The partition's directory.
+        path: PathBuf,
+    },
+    /// Its files can't be read or written.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+/// Whoever waits for a compaction.
+#[derive(Clone, Copy)]
+pub struct Watcher<'a> {
+    /// Set when it is to stop.
+    pub stop: &'a AtomicBool,
+    /// Told of bytes that were read, piece by piece.
+    pub read: &'a dyn Fn(u64),
+}
+
+impl Compaction<'_> {
+    /// One round: as much of the dirty part as fits into the map.
+    ///
+    /// # Errors
+    /// Why it can't be compacted. Segments that were replaced before stay replaced.
+    pub fn run(&self, watcher: &Watcher<'_>) -> Result<Compacted, CompactionError> {
+        let partition = partition_of(self.directory, self.name, self.settings.limits);
+        let mut reading = Reading {
+            compaction: self,
+            segments: partition.segments()?,
+            partition,
+            decided: None,
+            decoder: Decoder::default(),
+            watcher,
+        };
+        let map = reading.map()?;
+        let Some(end) = map.latest().map(Offset::next) else {
+            let (path, bytes) = (self.directory.to_owned(), self.settings.map_bytes);
+            return Err(CompactionError::MapTooSmall { path, bytes });
+        };
+        reading.clean(&map, end)
+    }
+
+    /// The group sizes of the segments below `end`.
+    fn groups(&self, below_end: &[ListedSegment]) -> Vec<usize> {
+        let Settings { segment_bytes: bytes, segment_index_bytes: index_bytes, .. } = self.settings;
+        let len = |segment: &ListedSegment, file_type| {
+            let path = live_path(self.directory, segment.base, file_type);
+            std::fs::metadata(path).map_or(0, |metadata| metadata.len())
+        };
+        let sizes = |segment: &ListedSegment| Sizes {
+            offset_index: len(segment, FileType::OffsetIndex),
+            time_index: len(segment, FileType::TimeIndex),
+        };
+        groups(below_end, self.cleanable.first_uncleanable, Most { bytes, index_bytes }, sizes)
+    }
+}
+
+/// A log while it is read.
+struct Reading<'a> {
+    compaction: &'a Compaction<'a>,
+    partition: Partition,
+    segments: Arc<[Arc<Segment>]>,
+    /// Known from the first batch of a transaction on.
+    decided: Option<Arc<Decided>>,
+    decoder: Decoder,
+    watcher: &'a Watcher<'a>,
+}
+
+impl Reading<'_> {
+    /// The last offsets of the keys in the dirty part.
+    fn map(&mut self) -> Result<OffsetMap, CompactionError> {
+        let Cleanable { first_dirty: from, first_uncleanable: below, .. } = self.compaction.cleanable;
+        let settings = &self.compaction.settings;
+        let offsets = u64::try_from(below.0.saturating_sub(from.0)).unwrap_or(0);
+        let mut map = OffsetMap::new(settings.map_bytes, offsets);
+        let segments = self.segments.clone();
+        let first = Partition::floor(&segments, from);
+        for segment in segments.iter().skip(first).filter(|segment| segment.base < below) {
+            let start = if segment.base < from { segment.start_near(from)? } else { segment.start() };
+            let mut scanner = segment.scan(start)?;
+            loop {
+                let (position, batch) = match scanner.step().map_err(|error| segment.error(error))? {
+                    Step::Batch { position, batch } => (position, batch),
+                    Step::End(Tail::Clean) => break,
+                    other => return Err(damaged(segment, &other)),
+                };
+                self.watch(&batch)?;
+                if batch.header.last_offset < from {
+                    continue;
+                }
+                if !batch.header.is_control && !self.is_aborted(&batch)? {
+                    let unreadable = |error| undecodable(segment, position, &error);
+                    let records = batch.records(&mut self.decoder, &settings.limits).map_err(unreadable)?;
+                    for record in records {
+                        let record = record.map_err(unreadable)?;
+                        if let Some(key) = record.key.filter(|_| record.offset >= from)
+                            && !map.put(key, record.offset)
+                        {
+                            return Ok(map);
+                        }
+                    }
+                }
+                map.set_latest(batch.header.last_offset);
+            }
+            // Offsets may be missing at its end.
+            map.set_latest(segment.below().min(below).plus(-1));
+        }
+        Ok(map)
+    }
+
+    /// Writes the segments below `end` anew.
+    fn clean(&mut self, map: &OffsetMap, end: Offset) -> Result<Compacted, CompactionError> {
+        let compaction = self.compaction;
+        let Settings { now, delete_retention_ms, producer_expiration_ms, limits, .. } = compaction.settings;
+        let count = compaction.segments.partition_point(|segment| segment.base < end);
+        let below_end = compaction.segments.get(..count).unwrap_or_default();
+        let mut survivors = Survivors {
+            map,
+            now,
+            delete_retention_ms,
+            high_watermark: compaction.high_watermark,
+            producers: LastBatch::of_all(compaction.producers, now, producer_expiration_ms),
+            progress: Progress::default(),
+            limits,
+        };
+        let old_horizon = self.old_tombstone_horizon();
+        let mut compacted = Compacted { end, ..Compacted::default() };
+        let mut rest = below_end;
+        for count in compaction.groups(below_end) {
+            let (group, behind) = rest.split_at_checked(count).unwrap_or((rest, &[]));
+            rest = behind;
+            let written = self.clean_group(group, old_horizon, &mut survivors, &mut compacted);
+            let new = match written {
+                Ok(new) => new,
+                Err(error) => {
+                    self.undo(group);
+                    return Err(error);
+                }
+            };
+            let old: Vec<_> = group.iter().map(|segment| segment.base).collect();
+            let replaced = swap::replace(compaction.disk, compaction.directory, &new, &old)?;
+            compacted.set_aside.extend(replaced);
+            compacted.segments.0 += old.len() as u64;
+            compacted.segments.1 += new.len() as u64;
+        }
+        Ok(compacted)
+    }
+
+    /// Below magic 2 tombstones go that are in a file older than this.
+    fn old_tombstone_horizon(&self) -> Timestamp {
+        let compaction = self.compaction;
+        let first_dirty = compaction.cleanable.first_dirty;
+        let clean = compaction.segments.partition_point(|segment| segment.base < first_dirty);
+        let last = clean.checked_sub(1).and_then(|last| compaction.segments.get(last));
+        let retention = i64::try_from(compaction.settings.delete_retention_ms).unwrap_or(i64::MAX);
+        last.map_or(Timestamp(0), |last| Timestamp(last.modified.0.saturating_sub(retention)))
+    }
+
+    /// Writes what is left of some segments as one, or more where offsets or bytes don't fit into one; the bases of the new ones.
+    fn clean_group(
+        &mut self,
+        group: &[ListedSegment],
+        old_horizon: Timestamp,
+        survivors: &mut Survivors<'_>,
+        compacted: &mut Compacted,
+    ) -> Result<Vec<Offset>, CompactionError> {
+        let compaction = self.compaction;
+        let (Some(first), Some(last)) = (group.first(), group.last()) else { return Ok(Vec::new()) };
+        let mut writer = Writer::new(compaction, first.base)?;
+        let segments = self.segments.clone();
+        for listed in group {
+            let Some(segment) = segments.iter().find(|segment| segment.base == listed.base) else {
+                return Err(LogError::Stale { path: listed.path(compaction.directory) }.into());
+            };
+            let mut scanner = segment.scan(segment.start())?;
+            let mut index: Option<Vec<AbortedTxn>> = None;
+            compacted.bytes.0 += listed.len;
+            loop {
+                let (position, batch) = match scanner.step().map_err(|error| segment.error(error))? {
+                    Step::Batch { position, batch } => (position, batch),
+                    Step::End(Tail::Clean) => break,
+                    other => return Err(damaged(segment, &other)),
+                };
+                self.watch(&batch)?;
+                let is_aborted = self.is_aborted(&batch)?;
+                let keeps_old_tombstones = listed.modified > old_horizon;
+                let seen = Seen { batch: &batch, is_aborted, keeps_old_tombstones };
+                let judged = survivors
+                    .judge(seen, &mut self.decoder)
+                    .map_err(|error| undecodable(segment, position, &error))?;
+                compacted.without_key += judged.without_key;
+                compacted.records.0 += u64::from(batch.header.record_count.unwrap_or(0));
+                let is_needed_abort = judged.is_needed_abort;
+                compacted.records.1 += writer.write(compaction.disk, &batch, judged.left)?;
+                if is_needed_abort {
+                    let index = index.get_or_insert_with(|| aborted_in(segment));
+                    writer.current.add_aborted(self.aborted_by(&batch, index));
+                }
+            }
+        }
+        writer.finish(compaction.disk, last.modified)?;
+        compacted.bytes.1 += writer.bytes;
+        Ok(writer.bases)
+    }
+
+    /// The entry of the transaction index that a marker has.
+    fn aborted_by(&self, marker: &Batch<'_>, index: &[AbortedTxn]) -> AbortedTxn {
+        let header = &marker.header;
+        let producer_id = header.producer_id.unwrap_or(ProducerId(-1));
+        let is_its =
+            |entry: &&AbortedTxn| entry.producer_id == producer_id && entry.last_offset == header.last_offset;
+        if let Some(entry) = index.iter().find(is_its) {
+            return *entry;
+        }
+        let at = header.last_offset;
+        let all = self.decided.as_ref().map(|decided| decided.aborted_between(at, at)).unwrap_or_default();
+        let first = all.iter().find(|txn| txn.producer == producer_id && txn.last == at);
+        AbortedTxn {
+            version: 0,
+            producer_id,
+            first_offset: first.map_or(at, |txn| txn.first),
+            last_offset: at,
+            last_stable_offset: at.next(),
+        }
+    }
+
+    /// Whether a batch is data of a transaction that was aborted.
+    fn is_aborted(&mut self, batch: &Batch<'_>) -> Result<bool, CompactionError> {
+        let header = &batch.header;
+        let Some(producer) = header.producer_id.filter(|_| header.is_transactional && !header.is_control)
+        else {
+            return Ok(false);
+        };
+        if self.decided.is_none() {
+            self.decided = Some(Transactions::default().decided(&self.partition, None)?);
+        }
+        let decided = self.decided.as_ref();
+        Ok(decided.is_some_and(|decided| decided.is_aborted(producer, header.first_known())))
+    }
+
+    fn watch(&self, batch: &Batch<'_>) -> Result<(), CompactionError> {
+        (self.watcher.read)(batch.bytes.len() as u64);
+        if self.watcher.stop.load(Ordering::Relaxed) {
+            return Err(CompactionError::Stopped { path: self.compaction.directory.to_owned() });
+        }
+        Ok(())
+    }
+
+    /// Removes what was written of new segments.
+    fn undo(&self, group: &[ListedSegment]) {
+        for segment in group {
+            for file_type in FILE_TYPES {
+                let path =
+                    cleaned::path(self.compaction.directory, segment.base, file_type, FileState::Cleaned);
+                // Every loader throws it away.
+                if let Err(error) = disk::remove_if_there(self.compaction.disk, &path) {
+                    tracing::debug!(%error, "left where it is");
+                }
+            }
+        }
+    }
+}
+
+/// The new segments of a group.
+struct Writer<'a> {
+    compaction: &'a Compaction<'a>,
+    rewriter: BatchRewriter,
+    current: CleanedSegment,
+    done: Vec<CleanedSegment>,
+    bases: Vec<Offset>,
+    bytes: u64,
+}
+
+impl<'a> Writer<'a> {
+    fn new(compaction: &'a Compaction<'a>, base: Offset) -> Result<Self, LogError> {
+        let interval = compaction.settings.index_interval_bytes;
+        let current = CleanedSegment::create(compaction.disk, compaction.directory, base, interval)?;
+        let (rewriter, done, bases) = (BatchRewriter::default(), Vec::new(), vec![base]);
+        Ok(Self { compaction, rewriter, current, done, bases, bytes: 0 })
+    }
+
+    /// Writes what is left of a batch; how many records that are.
+    fn write(&mut self, disk: &dyn Disk, batch: &Batch<'_>, left: Left<'_>) -> Result<u64, LogError> {
+        let header = &batch.header;
+        let unwritable = |error| disk::failed(self.compaction.directory, "compress", error);
+        let (bytes, records) = match left {
+            Left::Nothing => return Ok(0),
+            Left::Whole { records } => (batch.bytes, records),
+            Left::Some(records, horizon) => {
+                let bytes = self.rewriter.rewrite(header, &records, horizon).map_err(unwritable)?;
+                (bytes, records.len())
+            }
+            Left::Empty => (self.rewriter.empty(header).map_err(unwritable)?, 0),
+        };
+        let written = crate::format::batch::Header::peek(bytes)
+            .map_err(|error| unwritable(std::io::Error::other(error)))?;
+        let (last_offset, max_timestamp) = (written.last_offset, written.max_timestamp);
+        let cleaned = CleanedBatch { bytes, last_offset, max_timestamp };
+        if !self.current.has_room(&cleaned) && self.current.len() > 0 {
+            let (directory, interval) =
+                (self.compaction.directory, self.compaction.settings.index_interval_bytes);
+            let base = written.first_known();
+            let next = CleanedSegment::create(disk, directory, base, interval)?;
+            self.done.push(std::mem::replace(&mut self.current, next));
+            self.bases.push(base);
+        }
+        self.current.append(&cleaned)?;
+        Ok(records as u64)
+    }
+
+    fn finish(&mut self, disk: &dyn Disk, modified: Timestamp) -> Result<(), LogError> {
+        for segment in self.done.iter_mut().chain([&mut self.current]) {
+            segment.finish(disk, modified)?;
+            self.bytes += segment.len();
+        }
+        Ok(())
+    }
+}
+
+/// The entries of a segment's transaction index.
+fn aborted_in(segment: &Segment) -> Vec<AbortedTxn> {
+    let bytes = files::read_small(&segment.beside(FileType::TxnIndex), MAX_INDEX_BYTES).unwrap_or_default();
+    TxnIndex::new(&bytes).entries().collect()
+}
+
+fn damaged(segment: &Segment, step: &Step<'_>) -> CompactionError {
+    let damage = match step {
+        Step::Damage(damage) => Some(damage),
+        Step::End(tail) => tail.damage(),
+        Step::Batch { .. } => None,
+    };
+    CompactionError::Damaged {
+        path: segment.path.clone(),
+        position: damage.map_or(Position(0), |damage| damage.position),
+        cause: damage.map(|damage| damage.fault.to_string()).unwrap_or_default(),
+    }
+}
+
+fn undecodable(segment: &Segment, position: Position, error: &BatchError) -> CompactionError {
+    CompactionError::Damaged { path: segment.path.clone(), position, cause: error.to_string() }
+}

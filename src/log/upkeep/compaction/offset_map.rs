@@ -1,0 +1,152 @@
+//! The last offset of each key, in bounded memory: Kafka's `SkimpyOffsetMap` with another hash.
+//!
+//! A slot has 128 bits of the key's hash and an offset. The hash is keyed at random for each map: nobody can make two keys that it
+//! takes for one, and by chance that never happens.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use crate::units::Offset;
+
+/// Bytes of a slot.
+pub(super) const SLOT_LEN: usize = 24;
+
+/// How full a map gets, in percent (`log.cleaner.io.buffer.load.factor`).
+const LOAD: usize = 90;
+
+/// The keys of a stretch of log.
+#[derive(Debug)]
+pub(super) struct OffsetMap {
+    slots: Vec<Slot>,
+    len: usize,
+    hashers: [RandomState; 2],
+    /// All records up to here are in it; `None` before the first.
+    latest: Option<Offset>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    hash: [u64; 2],
+    /// Below 0 in one that is free.
+    offset: i64,
+}
+
+const _: () = assert!(size_of::<Slot>() == SLOT_LEN);
+
+impl OffsetMap {
+    /// A map of at most so many bytes, and no more than `keys` need.
+    pub(super) fn new(max_bytes: usize, keys: u64) -> Self {
+        let needed = usize::try_from(keys).unwrap_or(usize::MAX).saturating_mul(100) / LOAD;
+        let slots = (max_bytes / SLOT_LEN).min(needed.saturating_add(2));
+        let free = Slot { hash: [0; 2], offset: -1 };
+        Self {
+            slots: vec![free; slots],
+            len: 0,
+            hashers: [RandomState::new(), RandomState::new()],
+            latest: None,
+        }
+    }
+
+    /// Whether it takes no more keys.
+    pub(super) const fn is_full(&self) -> bool {
+        self.len >= self.capacity()
+    }
+
+    /// How many keys it takes.
+    const fn capacity(&self) -> usize {
+        self.slots.len() / 100 * LOAD + self.slots.len() % 100 * LOAD / 100
+    }
+
+    /// Says that this is the last record of its key so far. Whether it was taken in: a map that is full takes no record at all, as
+    /// Kafka's.
+    pub(super) fn put(&mut self, key: &[u8], offset: Offset) -> bool {
+        if self.is_full() {
+            return false;
+        }
+        let hash = self.hash(key);
+        let at = self.find(hash);
+        let Some(slot) = self.slots.get_mut(at) else { return false };
+        self.len += usize::from(slot.offset < 0);
+        *slot = Slot { hash, offset: offset.0 };
+        true
+    }
+
+    /// The offset of the last record of a key.
+    pub(super) fn get(&self, key: &[u8]) -> Option<Offset> {
+        let slot = self.slots.get(self.find(self.hash(key)))?;
+        (slot.offset >= 0).then_some(Offset(slot.offset))
+    }
+
+    /// The offset up to which all records are in it.
+    pub(super) const fn latest(&self) -> Option<Offset> {
+        self.latest
+    }
+
+    /// Says up to which offset they are.
+    pub(super) fn set_latest(&mut self, latest: Offset) {
+        self.latest = self.latest.max(Some(latest));
+    }
+
+    /// The slot of a hash, or the free one where it would be; one is always free.
+    fn find(&self, hash: [u64; 2]) -> usize {
+        let count = self.slots.len();
+        // The high half of the product spreads over all slots without a division.
+        let mut at = (u128::from(hash[0]) * count as u128 >> 64) as usize;
+        while let Some(slot) = self.slots.get(at) {
+            if slot.offset < 0 || slot.hash == hash {
+                break;
+            }
+            at = if at + 1 == count { 0 } else { at + 1 };
+        }
+        at
+    }
+
+    fn hash(&self, key: &[u8]) -> [u64; 2] {
+        self.hashers.each_ref().map(|hasher| {
+            let mut hasher = hasher.build_hasher();
+            hasher.write(key);
+            hasher.finish()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    #[test]
+    fn the_last_offset_of_each_key_counts() {
+        let mut map = OffsetMap::new(1 << 20, 1000);
+        let mut expected = HashMap::new();
+        for number in 0..5000_i64 {
+            let key = format!("key {}", number * 7919 % 900);
+            assert!(map.put(key.as_bytes(), Offset(number)));
+            expected.insert(key, Offset(number));
+        }
+        for (key, offset) in &expected {
+            assert_eq!(map.get(key.as_bytes()), Some(*offset));
+        }
+        assert_eq!(map.get(b"another"), None);
+        assert_eq!(map.len, expected.len());
+    }
+
+    #[test]
+    fn it_is_full_at_nine_tenths_as_kafkas_is() {
+        for slots in [10, 50, 100, 333, 1000] {
+            let mut map = OffsetMap::new(slots * SLOT_LEN, u64::MAX);
+            let taken = (0_u64..).take_while(|key| map.put(&key.to_be_bytes(), Offset(1))).count();
+            assert_eq!(taken, slots * 9 / 10, "{slots}");
+            assert!(map.is_full() && !map.put(&0_u64.to_be_bytes(), Offset(2)));
+            assert_eq!(map.get(&0_u64.to_be_bytes()), Some(Offset(1)));
+        }
+    }
+
+    #[test]
+    fn it_is_no_larger_than_its_keys_need() {
+        let map = OffsetMap::new(usize::MAX, 10);
+        assert!(map.slots.len() < 20);
+        assert!(OffsetMap::new(0, 10).is_full());
+        assert_eq!(OffsetMap::new(0, 10).get(b"key"), None);
+    }
+}

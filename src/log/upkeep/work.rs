@@ -1,0 +1,158 @@
+//! Doing what is due in a directory that is ours.
+
+use std::path::{Path, PathBuf};
+
+use crate::log::LogError;
+use crate::log::append::appender::AppendError;
+use crate::log::append::config::LogConfig;
+use crate::log::append::owned::{OpenError, OwnedDirectory};
+use crate::log::files::disk;
+use crate::log::upkeep::compaction::range::Verdict;
+use crate::log::upkeep::compaction::{
+    Compacted, Compaction, CompactionError, PRODUCER_EXPIRATION_MS, Settings, Watcher,
+};
+use crate::log::upkeep::policy::Policy;
+use crate::log::upkeep::removal;
+use crate::log::upkeep::retention::Decision;
+use crate::log::upkeep::survey::Survey;
+use crate::units::{Timestamp, TopicPartition};
+
+/// A partition of a directory that is ours, and what is to be done to it.
+#[derive(Debug, Clone, Copy)]
+pub struct Job<'a> {
+    /// The data directory.
+    pub owned: &'a OwnedDirectory,
+    /// The partition.
+    pub name: &'a TopicPartition,
+    /// Its directory.
+    pub directory: &'a Path,
+    /// How it is written.
+    pub config: &'a LogConfig,
+    /// What is done to old records.
+    pub policy: &'a Policy,
+    /// The time it is.
+    pub now: Timestamp,
+}
+
+/// What retention has done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Retained {
+    /// Segments that went.
+    pub segments: u64,
+    /// Bytes of their logs.
+    pub bytes: u64,
+    /// Files that wait for their removal.
+    pub set_aside: Vec<PathBuf>,
+}
+
+/// Why nothing could be done.
+#[derive(Debug, thiserror::Error)]
+pub enum UpkeepError {
+    /// It can't be opened for writing.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// It takes nothing more.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    /// It can't be compacted.
+    #[error(transparent)]
+    Compaction(#[from] CompactionError),
+    /// Its files can't be read or written.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+impl Job<'_> {
+    /// The log as it is.
+    ///
+    /// # Errors
+    /// Those of listing and reading.
+    pub fn survey(&self) -> Result<Survey, LogError> {
+        Survey::new(self.directory, self.name, &self.owned.bounds(self.name), self.owned.limits())
+    }
+
+    /// Sets the segments aside that go by retention.
+    ///
+    /// # Errors
+    /// What failed; segments that are gone already were the oldest.
+    pub fn retain(&self) -> Result<Retained, UpkeepError> {
+        let survey = self.survey()?;
+        if survey.retention(self.policy, self.now)?.gone.is_empty() {
+            return Ok(Retained::default());
+        }
+        let Decision { gone, .. } = survey.confirmed_retention(self.policy, self.now)?;
+        let appender = self.owned.appender(self.name, self.directory, self.config)?;
+        let mut count = gone.len();
+        // A log has at least one segment; what was appended since is young.
+        if count == survey.segments.len() && !appender.roll_at(survey.end)? {
+            count -= 1;
+        }
+        let (disk, mut retained) = (self.owned.disk(), Retained::default());
+        let (gone, stays) = survey.segments.split_at_checked(count).unwrap_or_default();
+        for segment in gone {
+            retained.set_aside.extend(removal::set_aside(disk, self.directory, segment.base)?);
+            retained.set_aside.extend(removal::set_snapshot_aside(disk, self.directory, segment.base)?);
+            retained.segments += 1;
+            retained.bytes += segment.len;
+        }
+        if !gone.is_empty() {
+            disk::sync_directory(disk, self.directory)?;
+            appender
+                .begin_epochs_at(stays.first().map_or(survey.end, |first| first.base).max(survey.start))?;
+            disk::sync_directory(disk, self.directory)?;
+        }
+        Ok(retained)
+    }
+
+    /// Compacts the log if that is worth it, in as many rounds as the map of keys takes; `is_forced`: also if little of it is dirty.
+    /// `None` when there was nothing to do.
+    ///
+    /// # Errors
+    /// What failed; each group of segments is as before, or compacted.
+    pub fn compact(
+        &self,
+        map_bytes: usize,
+        is_forced: bool,
+        watcher: &Watcher<'_>,
+    ) -> Result<Option<Compacted>, UpkeepError> {
+        let mut all: Option<Compacted> = None;
+        loop {
+            let survey = self.survey()?;
+            let cleanable = survey.cleanable(self.policy, self.now)?;
+            let is_worth_it = match cleanable.verdict(self.policy) {
+                Verdict::Nothing => false,
+                Verdict::TooClean => is_forced || all.is_some(),
+                Verdict::Dirty | Verdict::Overdue => true,
+            };
+            if !is_worth_it || cleanable.first_dirty >= cleanable.first_uncleanable {
+                return Ok(all);
+            }
+            let appender = self.owned.appender(self.name, self.directory, self.config)?;
+            let compaction = Compaction {
+                disk: self.owned.disk(),
+                directory: self.directory,
+                name: self.name,
+                cleanable,
+                segments: &survey.segments,
+                producers: &appender.producers().0,
+                high_watermark: survey.high_watermark,
+                settings: Settings {
+                    now: self.now,
+                    delete_retention_ms: self.policy.delete_retention_ms,
+                    segment_bytes: self.config.segment_bytes,
+                    segment_index_bytes: self.config.segment_index_bytes,
+                    index_interval_bytes: self.config.index_interval_bytes,
+                    map_bytes,
+                    producer_expiration_ms: PRODUCER_EXPIRATION_MS,
+                    limits: self.owned.limits(),
+                },
+            };
+            let compacted = compaction.run(watcher)?;
+            self.owned.set_cleaned(self.name, compacted.end)?;
+            all = Some(match all {
+                None => compacted,
+                Some(before) => before.and(compacted),
+            });
+        }
+    }
+}
