@@ -1,5 +1,7 @@
 //! The grammar of the command line, with its help texts.
 
+pub mod upkeep;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -44,6 +46,8 @@ pub enum Command {
     Append(AppendArgs),
     /// Repair what an unclean stop has left, and keep what is cut
     Recover(RecoverArgs),
+    /// Delete and compact what is due by the policies of topics, or say why not
+    Clean(upkeep::CleanArgs),
     /// Print segments, indexes, snapshots and checkpoints as kafka-dump-log does
     #[command(long_about = DUMP_ABOUT)]
     Dump(DumpArgs),

@@ -12,6 +12,7 @@
 //! | [`manifest`] | what each file of a source is |
 //! | [`salvage`] | what is sound, written as clean data directories |
 //! | [`append`], [`recover`] | lines appended to a partition; what an unclean stop has left, repaired |
+//! | [`clean`] | what is due by the policies of topics, done or explained |
 //! | `own` | data directories that are written to |
 //! | [`dump`] | single files, as kafka-dump-log prints them |
 //! | [`verify`] | everything checked |
@@ -23,6 +24,7 @@
 pub mod append;
 pub mod args;
 pub mod cat;
+pub mod clean;
 pub mod config;
 pub mod demo;
 pub mod documents;
@@ -84,6 +86,7 @@ fn dispatch(topicfs: &TopicFs) -> anyhow::Result<ExitCode> {
         Command::Salvage(args) => quietly(level).and_then(|()| salvage::run(args)),
         Command::Append(args) => quietly(level).and_then(|()| append::run(args)),
         Command::Recover(args) => quietly(level).and_then(|()| recover::run(args)),
+        Command::Clean(args) => quietly(level).and_then(|()| clean::run(args)),
         Command::Dump(args) => quietly(level).and_then(|()| dump::run(args)),
         Command::Verify(args) => quietly(level).and_then(|()| verify::run(args)),
         Command::Config(args) => quietly(level).and_then(|()| config::run(args)),

@@ -255,6 +255,11 @@ pub(super) const KEYS: &[Key<Config>] = &[
         kind: optional!(Rate, options.max_read_rate),
     },
     Key {
+        name: "log.cleaner.dedupe.buffer.size",
+        about: "how much memory compacting one partition takes for its keys",
+        kind: of_mount!(Memory, options.dedupe_buffer_bytes),
+    },
+    Key {
         name: "append",
         about: "mount for appending, as --rw does; for fstab",
         kind: of_mount!(Flag, mount.append),

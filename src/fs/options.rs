@@ -12,6 +12,7 @@ use crate::log::files::page_cache;
 use crate::log::files::unpacked::Room;
 use crate::log::keys::KeySpace;
 use crate::log::source::SourceOptions;
+use crate::log::upkeep::compaction;
 use crate::view::format::Formats;
 
 /// Declares an enum whose variants have a name in options and configuration files.
@@ -202,6 +203,8 @@ pub struct Options {
     pub follow_symlinks: bool,
     /// The most that measuring reads from the source, in bytes a second.
     pub max_read_rate: Option<u64>,
+    /// The most memory that compacting a partition takes for its keys, in bytes.
+    pub dedupe_buffer_bytes: usize,
     /// Whether topics may be removed.
     pub allow_delete: bool,
     /// Whether topics may be made and removed in a cluster's directory.
@@ -265,6 +268,7 @@ impl Default for Options {
             by_key_max_memory: 64 << 20,
             follow_symlinks: false,
             max_read_rate: None,
+            dedupe_buffer_bytes: compaction::DEFAULT_MAP_BYTES,
             allow_delete: false,
             allow_cluster_topics: false,
             noxattr: false,

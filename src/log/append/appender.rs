@@ -283,10 +283,9 @@ impl Appender {
         }
     }
 
-    /// The producers at the log's end, and that end.
-    pub(in crate::log) fn producers(&self) -> (Vec<ProducerEntry>, Offset) {
-        let state = self.state();
-        (state.producers.snapshot(), state.end)
+    /// The producers at the log's end.
+    pub(in crate::log) fn producers(&self) -> Vec<ProducerEntry> {
+        self.state().producers.snapshot()
     }
 
     /// Seals the active segment, if the log still ends at `end` and that segment isn't empty; whether it did.

@@ -104,24 +104,26 @@ impl Job<'_> {
         Ok(retained)
     }
 
-    /// Compacts the log if that is worth it, in as many rounds as the map of keys takes; `is_forced`: also if little of it is dirty.
-    /// `None` when there was nothing to do.
+    /// Removes files that were set aside.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn remove(&self, set_aside: &[PathBuf]) -> Result<(), LogError> {
+        removal::remove(self.owned.disk(), set_aside)
+    }
+
+    /// Compacts the log if that is worth it, in as many rounds as the map of keys takes; `None` when there was nothing to do.
     ///
     /// # Errors
     /// What failed; each group of segments is as before, or compacted.
-    pub fn compact(
-        &self,
-        map_bytes: usize,
-        is_forced: bool,
-        watcher: &Watcher<'_>,
-    ) -> Result<Option<Compacted>, UpkeepError> {
+    pub fn compact(&self, map_bytes: usize, watcher: &Watcher<'_>) -> Result<Option<Compacted>, UpkeepError> {
         let mut all: Option<Compacted> = None;
         loop {
             let survey = self.survey()?;
             let cleanable = survey.cleanable(self.policy, self.now)?;
             let is_worth_it = match cleanable.verdict(self.policy) {
                 Verdict::Nothing => false,
-                Verdict::TooClean => is_forced || all.is_some(),
+                Verdict::TooClean => all.is_some(),
                 Verdict::Dirty | Verdict::Overdue => true,
             };
             if !is_worth_it || cleanable.first_dirty >= cleanable.first_uncleanable {
@@ -134,7 +136,7 @@ impl Job<'_> {
                 name: self.name,
                 cleanable,
                 segments: &survey.segments,
-                producers: &appender.producers().0,
+                producers: &appender.producers(),
                 high_watermark: survey.high_watermark,
                 settings: Settings {
                     now: self.now,

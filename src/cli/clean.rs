@@ -1,0 +1,154 @@
+//! `topicfs clean`
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::anyhow;
+
+use super::args::upkeep::CleanArgs;
+use super::{FOUND_WRONG, own, progress};
+use crate::config::{Caller, Config};
+use crate::fs::topic_options::OfTopic;
+use crate::log::append::now;
+use crate::log::append::owned::OwnedDirectory;
+use crate::log::append::written_down::{self, WrittenDown};
+use crate::log::source;
+use crate::log::upkeep::compaction::Watcher;
+use crate::log::upkeep::survey::Survey;
+use crate::log::upkeep::work::{Job, UpkeepError};
+use crate::units::{Timestamp, TopicPartition};
+
+mod explained;
+
+/// Deletes and compacts what is due, or says what would be.
+///
+/// # Errors
+/// When it could not run.
+pub fn run(args: &CleanArgs) -> anyhow::Result<ExitCode> {
+    let config = args.options.load(Caller::Person)?;
+    let all_done = if args.dry_run { dry_run(args, &config)? } else { clean(args, &config)? };
+    Ok(if all_done { ExitCode::SUCCESS } else { ExitCode::from(FOUND_WRONG) })
+}
+
+/// Whether all could be looked at.
+fn dry_run(args: &CleanArgs, config: &Config) -> anyhow::Result<bool> {
+    let (now, limits) = (now(), config.options.of_source().limits);
+    let mut all_done = true;
+    let mut wanted = Wanted::new(&args.partitions);
+    for data in source::data_directories(&args.source)? {
+        let written = WrittenDown::read(&data);
+        for (name, directory) in wanted.of(&data)? {
+            let of_topic = OfTopic::new(&config.options, &name.topic);
+            let survey = Survey::new(&directory, &name, &written.bounds(&name), limits);
+            let told = survey.and_then(|survey| tell(&name, &survey, &of_topic, now));
+            if let Err(error) = told {
+                println!("{name}: {error}");
+                all_done = false;
+            }
+        }
+    }
+    wanted.check()?;
+    Ok(all_done)
+}
+
+/// Prints what would become of a partition, and why.
+fn tell(
+    name: &TopicPartition,
+    survey: &Survey,
+    of_topic: &OfTopic,
+    now: Timestamp,
+) -> Result<(), crate::log::LogError> {
+    let policy = of_topic.policy();
+    println!("{name}: {}", explained::log(survey, &policy));
+    for line in explained::retention(survey, &policy, now)? {
+        println!("  {line}");
+    }
+    if policy.compact {
+        println!("  {}", explained::compaction(survey, &policy, now)?);
+    }
+    Ok(())
+}
+
+/// Whether all could be done.
+fn clean(args: &CleanArgs, config: &Config) -> anyhow::Result<bool> {
+    let owned = own::own(&args.source, config)?;
+    let mut all_done = true;
+    let mut wanted = Wanted::new(&args.partitions);
+    for data in &owned {
+        for (name, directory) in wanted.of(data.path())? {
+            let of_topic = OfTopic::new(&config.options, &name.topic);
+            let (log_config, policy) = (of_topic.log_config(), of_topic.policy());
+            let (name, directory, config_of, policy) = (&name, &*directory, &log_config, &policy);
+            let job = Job { owned: data, name, directory, config: config_of, policy, now: now() };
+            if let Err(error) = clean_one(&job, config.options.dedupe_buffer_bytes) {
+                println!("{name}: {error}");
+                all_done = false;
+            }
+        }
+    }
+    // What was begun is closed in order, whatever was asked for.
+    owned.iter().try_for_each(OwnedDirectory::close)?;
+    wanted.check()?;
+    Ok(all_done)
+}
+
+fn clean_one(job: &Job<'_>, map_bytes: usize) -> Result<(), UpkeepError> {
+    let Job { name, policy, .. } = *job;
+    let bar = progress::bar(0);
+    bar.set_message(name.to_string());
+    let retained = job.retain()?;
+    // Nobody reads through us; who has a file open keeps it.
+    job.remove(&retained.set_aside)?;
+    if retained.segments > 0 {
+        println!("{name}: {}", explained::retained(&retained));
+    }
+    if policy.compact {
+        bar.set_length(job.survey()?.bytes() * 2);
+        let read = |bytes| bar.inc(bytes);
+        let watcher = Watcher { stop: &AtomicBool::new(false), read: &read };
+        if let Some(compacted) = job.compact(map_bytes, &watcher)? {
+            job.remove(&compacted.set_aside)?;
+            println!("{name}: {}", explained::compacted(&compacted));
+        }
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// The partitions that were asked for.
+struct Wanted<'a> {
+    /// What was typed, and whether there is any such partition.
+    words: Vec<(&'a str, bool)>,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(words: &'a [String]) -> Self {
+        Self { words: words.iter().map(|word| (word.as_str(), false)).collect() }
+    }
+
+    /// Those in a data directory, with their own directories; not one that is on its way to another disk.
+    fn of(&mut self, data: &Path) -> anyhow::Result<Vec<(TopicPartition, PathBuf)>> {
+        let all = written_down::partitions(data)?;
+        let is_current = |(name, path): &(TopicPartition, PathBuf)| path.ends_with(name.to_string());
+        Ok(all.into_iter().filter(|found| is_current(found) && self.has(&found.0)).collect())
+    }
+
+    fn has(&mut self, name: &TopicPartition) -> bool {
+        let full = format!("{}/{}", name.topic, name.partition);
+        let mut has = self.words.is_empty();
+        for (word, is_met) in &mut self.words {
+            if *word == name.topic || *word == full {
+                (*is_met, has) = (true, true);
+            }
+        }
+        has
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        match self.words.iter().find(|(_, is_met)| !is_met) {
+            Some((word, _)) => Err(anyhow!("{word}: there is no such topic or partition")),
+            None => Ok(()),
+        }
+    }
+}
