@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::anyhow;
 
@@ -14,7 +13,6 @@ use crate::log::append::now;
 use crate::log::append::owned::OwnedDirectory;
 use crate::log::append::written_down::{self, WrittenDown};
 use crate::log::source;
-use crate::log::upkeep::compaction::Watcher;
 use crate::log::upkeep::survey::Survey;
 use crate::log::upkeep::work::{Job, UpkeepError};
 use crate::units::{Timestamp, TopicPartition};
@@ -99,16 +97,14 @@ fn clean_one(job: &Job<'_>, map_bytes: usize) -> Result<(), UpkeepError> {
     bar.set_message(name.to_string());
     let retained = job.retain()?;
     // Nobody reads through us; who has a file open keeps it.
-    job.remove(&retained.set_aside)?;
+    job.owned.remove_set_aside(&retained.set_aside)?;
     if retained.segments > 0 {
         println!("{name}: {}", explained::retained(&retained));
     }
     if policy.compact {
         bar.set_length(job.survey()?.bytes() * 2);
-        let read = |bytes| bar.inc(bytes);
-        let watcher = Watcher { stop: &AtomicBool::new(false), read: &read };
-        if let Some(compacted) = job.compact(map_bytes, &watcher)? {
-            job.remove(&compacted.set_aside)?;
+        if let Some(compacted) = job.compact(map_bytes, &|bytes| bar.inc(bytes))? {
+            job.owned.remove_set_aside(&compacted.set_aside)?;
             println!("{name}: {}", explained::compacted(&compacted));
         }
     }

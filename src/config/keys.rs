@@ -255,6 +255,16 @@ pub(super) const KEYS: &[Key<Config>] = &[
         kind: optional!(Rate, options.max_read_rate),
     },
     Key {
+        name: "log.retention.check.interval.ms",
+        about: "when appending: how often old segments are looked for",
+        kind: of_mount!(Milliseconds, options.retention_check_interval_ms),
+    },
+    Key {
+        name: "log.cleaner.backoff.ms",
+        about: "when appending: how often logs to compact are",
+        kind: of_mount!(Milliseconds, options.cleaner_backoff_ms),
+    },
+    Key {
         name: "log.cleaner.dedupe.buffer.size",
         about: "how much memory compacting one partition takes for its keys",
         kind: of_mount!(Memory, options.dedupe_buffer_bytes),

@@ -14,10 +14,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::format::names;
+use crate::fs::cleaner::Cleaner;
 use crate::fs::error::FsError;
 use crate::fs::handles::Content;
 use crate::fs::mounted::Fs;
 use crate::fs::node::{Item, Node, PartitionKey};
+use crate::fs::options::Options;
 use crate::log::append::appender::{AppendError, Appender};
 use crate::log::append::now;
 use crate::log::append::owned::OwnedDirectory;
@@ -39,6 +41,7 @@ pub struct Writing {
     directories: Vec<Arc<OwnedDirectory>>,
     refused: Mutex<VecDeque<Problem>>,
     upkeep: Mutex<Option<(Sender<()>, JoinHandle<()>)>>,
+    cleaner: Cleaner,
 }
 
 /// An append file that somebody has open.
@@ -58,7 +61,7 @@ impl AppendFile {
 
 impl Writing {
     /// Writes to these directories from now on; flushes and checkpoints are made by a thread of its own.
-    pub(super) fn new(directories: Vec<OwnedDirectory>) -> Self {
+    pub(super) fn new(directories: Vec<OwnedDirectory>, options: &Options) -> Self {
         let directories: Vec<_> = directories.into_iter().map(Arc::new).collect();
         let (stop, stopped) = channel();
         let kept = directories.clone();
@@ -73,7 +76,8 @@ impl Writing {
             tracing::warn!(%error, "logs are flushed and checkpointed at unmounting only");
         }
         let upkeep = thread.ok().map(|thread| (stop, thread));
-        Self { directories, refused: Mutex::default(), upkeep: Mutex::new(upkeep) }
+        let cleaner = Cleaner::start(directories.clone(), options);
+        Self { directories, refused: Mutex::default(), upkeep: Mutex::new(upkeep), cleaner }
     }
 
     /// The directories.
@@ -102,6 +106,7 @@ impl Writing {
 
     /// Closes all logs, and marks directories as stopped in order; the first thing that failed.
     fn close(&self) -> Result<(), AppendError> {
+        self.cleaner.stop();
         if let Some((stop, thread)) = lock(&self.upkeep).take() {
             drop(stop);
             let _ = thread.join();
@@ -133,7 +138,7 @@ fn keep_up(directories: &[Arc<OwnedDirectory>], last: &mut Instant) {
 impl Fs {
     /// Appends to these directories, which are the source's, from now on.
     pub fn write_to(&self, directories: Vec<OwnedDirectory>) {
-        let _ = self.writing_cell().set(Writing::new(directories));
+        let _ = self.writing_cell().set(Writing::new(directories, self.options()));
     }
 
     /// Whether records can be appended.

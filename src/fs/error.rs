@@ -174,6 +174,7 @@ impl FsError {
 fn errno_of_append(error: &AppendError) -> i32 {
     match error {
         AppendError::TooLarge { .. } => libc::EMSGSIZE,
+        AppendError::NoKey => libc::EINVAL,
         AppendError::LockLost { .. } => libc::EROFS,
         AppendError::Broken { .. } => libc::EIO,
         AppendError::OpenTransaction { .. } => libc::EPERM,

@@ -12,6 +12,7 @@
 //! | [`content`], [`files`], [`manifest`], [`overview`], `dumps` | what files contain |
 //! | `by_time`, `offsets`, `all` | the directories of these names |
 //! | [`appending`], [`topics`] | mounts for appending: files whose lines become records; directories that become topics |
+//! | `cleaner` | old records that go, in a mount for appending |
 //! | [`attributes`], [`stat`], `xattrs` | type, size, times and access of a node; extended attributes of records |
 //! | [`caching`] | how long the kernel may believe what it was told |
 //! | [`handles`] | open files and directories |
@@ -29,6 +30,7 @@ pub mod attributes;
 pub mod by_key;
 mod by_time;
 pub mod caching;
+mod cleaner;
 pub mod content;
 mod current;
 mod dumps;

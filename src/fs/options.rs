@@ -150,6 +150,16 @@ choice! {
 }
 
 impl CleanupPolicy {
+    /// Whether old segments go.
+    pub const fn has_delete(self) -> bool {
+        matches!(self, Self::Delete | Self::CompactAndDelete)
+    }
+
+    /// Whether of each key the last record stays.
+    pub const fn has_compact(self) -> bool {
+        matches!(self, Self::Compact | Self::CompactAndDelete)
+    }
+
     /// The choice of a list, in any order, with commas or colons between its words; `-o` has no commas in values.
     pub fn from_list(list: &str) -> Option<Self> {
         let words: Vec<&str> =
@@ -203,6 +213,10 @@ pub struct Options {
     pub follow_symlinks: bool,
     /// The most that measuring reads from the source, in bytes a second.
     pub max_read_rate: Option<u64>,
+    /// How often a mount for appending looks for old segments, in milliseconds.
+    pub retention_check_interval_ms: u64,
+    /// How often for logs to compact.
+    pub cleaner_backoff_ms: u64,
     /// The most memory that compacting a partition takes for its keys, in bytes.
     pub dedupe_buffer_bytes: usize,
     /// Whether topics may be removed.
@@ -268,6 +282,8 @@ impl Default for Options {
             by_key_max_memory: 64 << 20,
             follow_symlinks: false,
             max_read_rate: None,
+            retention_check_interval_ms: 300_000,
+            cleaner_backoff_ms: 15_000,
             dedupe_buffer_bytes: compaction::DEFAULT_MAP_BYTES,
             allow_delete: false,
             allow_cluster_topics: false,

@@ -217,15 +217,10 @@ impl OfTopic {
     /// What is done to old records.
     pub fn policy(&self) -> Policy {
         let options = &self.options;
-        let (delete, compact) = match options.cleanup_policy {
-            CleanupPolicy::None => (false, false),
-            CleanupPolicy::Delete => (true, false),
-            CleanupPolicy::Compact => (false, true),
-            CleanupPolicy::CompactAndDelete => (true, true),
-        };
+        let cleanup = options.cleanup_policy;
         Policy {
-            delete,
-            compact,
+            delete: cleanup.has_delete(),
+            compact: cleanup.has_compact(),
             // Below 0 is without a limit.
             retention_ms: u64::try_from(options.retention_ms).ok(),
             retention_bytes: u64::try_from(options.retention_bytes).ok(),
@@ -244,12 +239,10 @@ impl OfTopic {
             compression: options.compression(),
             max_message_bytes: usize::try_from(options.max_message_bytes).unwrap_or(usize::MAX),
             segment_bytes: options.segment_bytes,
-            // A segment can't be compacted before it is rolled.
-            segment_ms: match options.cleanup_policy {
-                CleanupPolicy::Compact | CleanupPolicy::CompactAndDelete => {
-                    options.segment_ms.min(options.max_compaction_lag_ms)
-                }
-                CleanupPolicy::None | CleanupPolicy::Delete => options.segment_ms,
+            // What isn't rolled can't be compacted.
+            segment_ms: match options.cleanup_policy.has_compact() {
+                true => options.segment_ms.min(options.max_compaction_lag_ms),
+                false => options.segment_ms,
             },
             segment_jitter_ms: options.segment_jitter_ms,
             segment_index_bytes: options.segment_index_bytes,
@@ -257,6 +250,7 @@ impl OfTopic {
             flush_messages: options.flush_messages,
             flush_ms: options.flush_ms,
             append_time: options.timestamp_type == TimestampType::LogAppendTime,
+            needs_keys: options.cleanup_policy.has_compact(),
             into_open_transactions: options.append_to_open_transactions,
         }
     }

@@ -52,10 +52,8 @@ pub(super) fn retention(survey: &Survey, policy: &Policy, now: Timestamp) -> Res
     };
     let (first, behind) = left.split_at_checked(1).unwrap_or_default();
     lines.push(format!("stays  {}: {}", range(first), stay(*stays, survey, from, policy, now)?));
-    if !behind.is_empty() && policy.delete {
+    if !behind.is_empty() {
         lines.push(format!("stays  {}: segments go from the oldest on", range(behind)));
-    } else if !behind.is_empty() {
-        lines.push(format!("stays  {}", range(behind)));
     }
     Ok(lines)
 }
@@ -82,8 +80,7 @@ fn stay(
     let is_active = number + 1 == survey.segments.len();
     let active = if is_active { ", in the active segment" } else { "" };
     Ok(match stay {
-        Stay::NoPolicy if policy.compact => "cleanup.policy has no delete".to_owned(),
-        Stay::NoPolicy => "-o cleanup.policy=delete would name one".to_owned(),
+        Stay::NoPolicy => "nothing is deleted".to_owned(),
         Stay::Empty => "the active segment, and empty".to_owned(),
         Stay::AboveHighWatermark => {
             format!("it has offsets that are not below the high watermark {}", survey.high_watermark)

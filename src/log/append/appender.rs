@@ -117,6 +117,9 @@ pub enum AppendError {
         /// The first offset of the transaction.
         since: Offset,
     },
+    /// Of a compacted log only the last record of each key stays.
+    #[error("the record has no key, which each needs in a topic with cleanup.policy=compact")]
+    NoKey,
     /// The partition was removed.
     #[error("{}: the partition was removed", path.display())]
     Gone {
@@ -421,6 +424,11 @@ impl Appending<'_> {
     /// # Errors
     /// Why it can't be added, or why those before it, since the last batch, can't be appended.
     pub fn push(&mut self, record: &NewRecord<'_>) -> Result<(), AppendError> {
+        if self.appender.config.needs_keys && record.key.is_none() {
+            // What came before it is good.
+            self.append()?;
+            return Err(AppendError::NoKey);
+        }
         let most = self.appender.most_uncompressed(self.limit);
         if self.state.builder.push(record, most) {
             return Ok(());

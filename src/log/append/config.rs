@@ -27,6 +27,8 @@ pub struct LogConfig {
     pub flush_ms: u64,
     /// `message.timestamp.type=LogAppendTime`: records have the time of appending.
     pub append_time: bool,
+    /// Whether each record must have a key, as those of compacted topics.
+    pub needs_keys: bool,
     /// Whether records may be appended behind a transaction that is open.
     pub into_open_transactions: bool,
 }
@@ -47,6 +49,7 @@ impl LogConfig {
         flush_messages: NEVER,
         flush_ms: NEVER,
         append_time: false,
+        needs_keys: false,
         into_open_transactions: false,
     };
 

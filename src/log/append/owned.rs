@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::format::batch::Limits;
@@ -33,6 +34,10 @@ pub struct OwnedDirectory {
     state: Mutex<State>,
     /// Held while a partition's directory is being made.
     making: Mutex<()>,
+    /// Held while old records of a partition are taken away.
+    upkeep: Mutex<()>,
+    /// Whether whoever does that is to stop.
+    stop_upkeep: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -98,6 +103,8 @@ impl OwnedDirectory {
             limits,
             state: Mutex::new(state),
             making: Mutex::new(()),
+            upkeep: Mutex::new(()),
+            stop_upkeep: AtomicBool::new(false),
         })
     }
 
@@ -141,6 +148,32 @@ impl OwnedDirectory {
     /// Held by whoever makes a partition's directory.
     pub(super) fn making(&self) -> MutexGuard<'_, ()> {
         self.making.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Held by whoever takes old records of a partition away.
+    pub(in crate::log) fn upkeep(&self) -> MutexGuard<'_, ()> {
+        self.upkeep.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Set when whoever does that is to stop.
+    pub const fn upkeep_stop(&self) -> &AtomicBool {
+        &self.stop_upkeep
+    }
+
+    /// Removes files that were set aside.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn remove_set_aside(&self, paths: &[PathBuf]) -> Result<(), LogError> {
+        paths.iter().try_for_each(|path| disk::remove_if_there(&*self.disk, path))
+    }
+
+    /// Waits until nobody takes records away, which is soon: none do until the result is dropped.
+    pub(super) fn pause_upkeep(&self) -> MutexGuard<'_, ()> {
+        let was_stopped = self.stop_upkeep.swap(true, Ordering::Relaxed);
+        let paused = self.upkeep();
+        self.stop_upkeep.store(was_stopped, Ordering::Relaxed);
+        paused
     }
 
     /// Whether nothing has to be recovered.

@@ -127,6 +127,7 @@ impl OwnedDirectory {
     /// The system's.
     pub fn delete_partition(&self, name: &TopicPartition) -> Result<(), LogError> {
         let disk = self.disk();
+        let _paused = self.pause_upkeep();
         self.forget(name);
         let from = self.path().join(name.to_string());
         let to = self.path().join(deleted_dir(name).to_string());

@@ -55,11 +55,3 @@ fn set_file_aside(
         Err(error) => Err(disk::failed(&from, "rename", error)),
     }
 }
-
-/// Removes files that were set aside; those that are gone already too.
-///
-/// # Errors
-/// The system's.
-pub(in crate::log) fn remove(disk: &dyn Disk, paths: &[PathBuf]) -> Result<(), LogError> {
-    paths.iter().try_for_each(|path| disk::remove_if_there(disk, path))
-}

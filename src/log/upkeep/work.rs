@@ -62,6 +62,18 @@ pub enum UpkeepError {
     Log(#[from] LogError),
 }
 
+impl UpkeepError {
+    /// Whether it is no fault: somebody wanted it to stop, or the partition is gone.
+    pub const fn is_passing(&self) -> bool {
+        matches!(
+            self,
+            Self::Compaction(CompactionError::Stopped { .. })
+                | Self::Append(AppendError::Gone { .. } | AppendError::Closed { .. })
+                | Self::Log(LogError::Stale { .. })
+        )
+    }
+}
+
 impl Job<'_> {
     /// The log as it is.
     ///
@@ -76,6 +88,7 @@ impl Job<'_> {
     /// # Errors
     /// What failed; segments that are gone already were the oldest.
     pub fn retain(&self) -> Result<Retained, UpkeepError> {
+        let _one_at_a_time = self.owned.upkeep();
         let survey = self.survey()?;
         if survey.retention(self.policy, self.now)?.gone.is_empty() {
             return Ok(Retained::default());
@@ -104,19 +117,13 @@ impl Job<'_> {
         Ok(retained)
     }
 
-    /// Removes files that were set aside.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn remove(&self, set_aside: &[PathBuf]) -> Result<(), LogError> {
-        removal::remove(self.owned.disk(), set_aside)
-    }
-
     /// Compacts the log if that is worth it, in as many rounds as the map of keys takes; `None` when there was nothing to do.
+    /// `read` is told of bytes that were read.
     ///
     /// # Errors
     /// What failed; each group of segments is as before, or compacted.
-    pub fn compact(&self, map_bytes: usize, watcher: &Watcher<'_>) -> Result<Option<Compacted>, UpkeepError> {
+    pub fn compact(&self, map_bytes: usize, read: &dyn Fn(u64)) -> Result<Option<Compacted>, UpkeepError> {
+        let _one_at_a_time = self.owned.upkeep();
         let mut all: Option<Compacted> = None;
         loop {
             let survey = self.survey()?;
@@ -149,7 +156,7 @@ impl Job<'_> {
                     limits: self.owned.limits(),
                 },
             };
-            let compacted = compaction.run(watcher)?;
+            let compacted = compaction.run(&Watcher { stop: self.owned.upkeep_stop(), read })?;
             self.owned.set_cleaned(self.name, compacted.end)?;
             all = Some(match all {
                 None => compacted,

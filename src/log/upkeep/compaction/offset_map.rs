@@ -90,7 +90,7 @@ impl OffsetMap {
     fn find(&self, hash: [u64; 2]) -> usize {
         let count = self.slots.len();
         // The high half of the product spreads over all slots without a division.
-        let mut at = (u128::from(hash[0]) * count as u128 >> 64) as usize;
+        let mut at = ((u128::from(hash[0]) * count as u128) >> 64) as usize;
         while let Some(slot) = self.slots.get(at) {
             if slot.offset < 0 || slot.hash == hash {
                 break;

@@ -1,0 +1,186 @@
+//! A thread that deletes and compacts what is due in a mount for appending, by the policies that topics have.
+//!
+//! It reads and writes at idle I/O priority, one partition at a time. The files of a segment that goes are there for
+//! `file.delete.delay.ms` under another name; at unmounting they go at once.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::fs::options::Options;
+use crate::fs::topic_options::OfTopic;
+use crate::log::append::owned::OwnedDirectory;
+use crate::log::append::{now, written_down};
+use crate::log::files::sys;
+use crate::log::upkeep::work::{Job, UpkeepError};
+use crate::units::TopicPartition;
+
+/// How often it is looked whether something is due.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The thread, as long as it runs.
+#[derive(Debug)]
+pub(super) struct Cleaner {
+    directories: Vec<Arc<OwnedDirectory>>,
+    thread: Mutex<Option<(Sender<()>, JoinHandle<()>)>>,
+}
+
+impl Cleaner {
+    /// Begins to look after directories.
+    pub(super) fn start(directories: Vec<Arc<OwnedDirectory>>, options: &Options) -> Self {
+        let (stop, stopped) = channel();
+        let mut work = Work::new(directories.clone(), options.clone());
+        let thread = std::thread::Builder::new().name("cleaner".to_owned()).spawn(move || work.run(&stopped));
+        if let Err(error) = &thread {
+            tracing::warn!(%error, "nothing is deleted or compacted");
+        }
+        let thread = thread.ok().map(|thread| (stop, thread));
+        Self { directories, thread: Mutex::new(thread) }
+    }
+
+    /// Ends it, also in the midst of a compaction: what it was about is begun again next time.
+    pub(super) fn stop(&self) {
+        for directory in &self.directories {
+            directory.upkeep_stop().store(true, Ordering::Relaxed);
+        }
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((stop, thread)) = thread {
+            drop(stop);
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the thread knows.
+struct Work {
+    directories: Vec<Arc<OwnedDirectory>>,
+    options: Options,
+    /// Files that were set aside, and when they go.
+    set_aside: Vec<(Instant, Arc<OwnedDirectory>, Vec<PathBuf>)>,
+    /// What went wrong last with each partition: it is told once.
+    failed: HashMap<TopicPartition, String>,
+}
+
+/// What is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Task {
+    Retention,
+    Compaction,
+}
+
+impl Work {
+    fn new(directories: Vec<Arc<OwnedDirectory>>, options: Options) -> Self {
+        Self { directories, options, set_aside: Vec::new(), failed: HashMap::new() }
+    }
+
+    fn run(&mut self, stopped: &Receiver<()>) {
+        sys::lower_io_priority();
+        let retention = Duration::from_millis(self.options.retention_check_interval_ms);
+        let compaction = Duration::from_millis(self.options.cleaner_backoff_ms);
+        let mut due =
+            [(Task::Retention, retention, Instant::now()), (Task::Compaction, compaction, Instant::now())];
+        while stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            for (task, interval, last) in &mut due {
+                if last.elapsed() >= *interval {
+                    self.look(*task, stopped);
+                    *last = Instant::now();
+                }
+            }
+            self.remove(|due| due <= Instant::now());
+        }
+        self.remove(|_| true);
+    }
+
+    /// Looks at all partitions.
+    fn look(&mut self, task: Task, stopped: &Receiver<()>) {
+        for owned in self.directories.clone() {
+            let partitions = match written_down::partitions(owned.path()) {
+                Ok(partitions) => partitions,
+                Err(error) => {
+                    tracing::warn!(%error, "nothing is deleted or compacted");
+                    continue;
+                }
+            };
+            for (name, directory) in partitions {
+                if stopped.try_recv() != Err(TryRecvError::Empty) {
+                    return;
+                }
+                // One that is on its way to another disk belongs to a broker.
+                if directory.ends_with(name.to_string()) {
+                    self.look_at(task, &owned, &name, &directory);
+                }
+            }
+        }
+    }
+
+    fn look_at(&mut self, task: Task, owned: &Arc<OwnedDirectory>, name: &TopicPartition, directory: &Path) {
+        let of_topic = OfTopic::new(&self.options, &name.topic);
+        let policy = of_topic.policy();
+        let is_asked_for = match task {
+            Task::Retention => policy.delete || policy.compact,
+            Task::Compaction => policy.compact,
+        };
+        if !is_asked_for {
+            return;
+        }
+        let config = of_topic.log_config();
+        let job = Job { owned, name, directory, config: &config, policy: &policy, now: now() };
+        let map_bytes = self.options.dedupe_buffer_bytes;
+        let done = catch_unwind(AssertUnwindSafe(|| match task {
+            Task::Retention => job.retain().map(|retained| {
+                let text = (retained.segments > 0).then(|| format!("deleted {} segments", retained.segments));
+                (text, retained.set_aside)
+            }),
+            Task::Compaction => job.compact(map_bytes, &|_| {}).map(|compacted| match compacted {
+                Some(compacted) => {
+                    let (before, after) = compacted.records;
+                    (Some(format!("compacted: {after} of {before} records are left")), compacted.set_aside)
+                }
+                None => (None, Vec::new()),
+            }),
+        }));
+        match done {
+            Ok(Ok((text, set_aside))) => {
+                self.failed.remove(name);
+                if let Some(text) = text {
+                    tracing::info!(partition = %name, "{text}");
+                }
+                let delay = Duration::from_millis(policy.file_delete_delay_ms);
+                if !set_aside.is_empty() {
+                    let due = Instant::now().checked_add(delay).unwrap_or_else(Instant::now);
+                    self.set_aside.push((due, owned.clone(), set_aside));
+                }
+            }
+            Ok(Err(error)) => self.tell(name, &error),
+            Err(_) => tracing::error!(partition = %name, "a panic while old records were looked for"),
+        }
+    }
+
+    fn tell(&mut self, name: &TopicPartition, error: &UpkeepError) {
+        if error.is_passing() {
+            return;
+        }
+        let text = error.to_string();
+        if self.failed.get(name) != Some(&text) {
+            tracing::warn!(partition = %name, error = %text, "nothing is deleted or compacted");
+            self.failed.insert(name.clone(), text);
+        }
+    }
+
+    /// Removes files that were set aside long enough ago.
+    fn remove(&mut self, is_due: impl Fn(Instant) -> bool) {
+        let (due, later) = std::mem::take(&mut self.set_aside).into_iter().partition(|(at, ..)| is_due(*at));
+        self.set_aside = later;
+        let due: Vec<(Instant, Arc<OwnedDirectory>, Vec<PathBuf>)> = due;
+        for (_, owned, paths) in due {
+            if let Err(error) = owned.remove_set_aside(&paths) {
+                tracing::warn!(%error, "a deleted segment is still there; the next mount removes it");
+            }
+        }
+    }
+}
