@@ -9,7 +9,8 @@
 //                                       0.9. All is below the high watermark. Cleaned is whatever is dirty, also where the cleaner would still
 //                                       wait (isCleanable). The files of DIR are the cleaned ones then, closed in order
 //   retain DIR LOG_START NOW KEY=VALUE..  the same with what is too old or too much (deleteOldSegments)
-//                                       A KEY of both may be producer.id.expiration.ms too, which is Integer.MAX_VALUE without
+//   rebuild DIR LOG_START NOW POINT KEY=VALUE..  the same as after a crash with that recovery point: makes the files that logs lack
+//                                       A KEY of all three may be producer.id.expiration.ms too, which is Integer.MAX_VALUE without
 //   dump FILE,FILE..                    what kafka-dump-log says of them
 //   format PROPERTIES CLUSTER_ID        formats the directories of a broker
 //   start NAME PROPERTIES               starts a broker that is its own controller, or a part of a cluster
@@ -79,6 +80,7 @@ public class Driver {
             case "load" -> load(new File(w[1]), Long.parseLong(w[2]), Boolean.parseBoolean(w[3]), w[4], w.length > 5 ? Long.parseLong(w[5]) : 0);
             case "compact" -> Upkeep.compact(w);
             case "retain" -> Upkeep.retain(w);
+            case "rebuild" -> Upkeep.rebuild(w);
             case "dump" -> dump(w[1], Arrays.copyOfRange(w, 2, w.length));
             case "format" -> format(w[1], w[2]);
             case "start" -> start(w[1], w[2]);
@@ -197,22 +199,26 @@ public class Driver {
             }
         }
 
-        static UnifiedLog open(File dir, long logStart, Time time, String[] configs) throws Exception {
+        /** POINT: the recovery point of a log that was not closed in order, or Long.MAX_VALUE. */
+        static UnifiedLog open(File dir, long logStart, Time time, long point, String[] configs) throws Exception {
             var map = new HashMap<String, String>();
             for (String config : configs) map.put(config.substring(0, config.indexOf('=')), config.substring(config.indexOf('=') + 1));
             String expiry = map.remove("producer.id.expiration.ms");
             int expires = expiry == null ? Integer.MAX_VALUE : Integer.parseInt(expiry);
             later.clear();
-            UnifiedLog log = UnifiedLog.create(dir, new LogConfig(map), logStart, Long.MAX_VALUE, new Deferred(), new BrokerTopicStats(), time,
-                900_000, new ProducerStateManagerConfig(expires, false), 600_000, new LogDirFailureChannel(10), true, Optional.empty());
+            UnifiedLog log = UnifiedLog.create(dir, new LogConfig(map), logStart, point, new Deferred(), new BrokerTopicStats(), time, 900_000,
+                new ProducerStateManagerConfig(expires, false), 600_000, new LogDirFailureChannel(10), point == Long.MAX_VALUE, Optional.empty());
             log.updateHighWatermark(log.logEndOffset());
             return log;
         }
 
+        /** As a broker that stops. */
         static String close(UnifiedLog log) throws Exception {
             var segments = log.logSegments().stream().map(s -> "[" + s.baseOffset() + "," + s.size() + "]").collect(Collectors.joining(","));
             String answer = ",\"segments\":[" + segments + "],\"logStart\":" + log.logStartOffset() + ",\"logEnd\":" + log.logEndOffset() + "}";
             for (int i = 0; i < later.size(); i++) later.get(i).run();
+            log.prepareActiveSegmentForClose();
+            log.flush(true);
             log.close();
             return answer;
         }
@@ -229,7 +235,7 @@ public class Driver {
         static String compact(String[] w) throws Exception {
             long now = Long.parseLong(w[3]), checkpoint = Long.parseLong(w[4]);
             Time time = new FixedTime(now);
-            UnifiedLog log = open(new File(w[1]), Long.parseLong(w[2]), time, Arrays.copyOfRange(w, 6, w.length));
+            UnifiedLog log = open(new File(w[1]), Long.parseLong(w[2]), time, Long.MAX_VALUE, Arrays.copyOfRange(w, 6, w.length));
             try {
                 // As LogCleanerManager.grabFilthiestCompactedLog.
                 Object known = checkpoint < 0 ? Optional.empty() : Optional.of(checkpoint);
@@ -240,16 +246,24 @@ public class Driver {
                 var toClean = new LogToClean(log, dirty, uncleanable, isDue);
                 boolean isCleanable = toClean.totalBytes() > 0
                     && (isDue && toClean.cleanableBytes() > 0 || toClean.cleanableRatio() > log.config().minCleanableRatio);
+                // Kafka's own is 0/0 where there is nothing.
+                double ratio = toClean.totalBytes() > 0 ? toClean.cleanableRatio() : 0;
                 boolean isDirty = toClean.cleanableBytes() > 0;
                 long end = isDirty ? cleaner(Integer.parseInt(w[5]), time).doClean(toClean, now).getKey() : dirty;
                 return "{\"firstDirty\":" + dirty + ",\"firstUncleanable\":" + uncleanable + ",\"isReset\":"
                     + call(offsets, offsets.getClass(), "forceUpdateCheckpoint") + ",\"isDue\":" + isDue + ",\"cleanBytes\":" + toClean.cleanBytes()
-                    + ",\"cleanableBytes\":" + toClean.cleanableBytes() + ",\"cleanableRatio\":" + toClean.cleanableRatio() + ",\"isCleanable\":"
+                    + ",\"cleanableBytes\":" + toClean.cleanableBytes() + ",\"cleanableRatio\":" + ratio + ",\"isCleanable\":"
                     + isCleanable + ",\"end\":" + end + close(log);
             } catch (Exception e) {
                 log.closeQuietly();
                 throw e;
             }
+        }
+
+        static String rebuild(String[] w) throws Exception {
+            Time time = new FixedTime(Long.parseLong(w[3]));
+            UnifiedLog log = open(new File(w[1]), Long.parseLong(w[2]), time, Long.parseLong(w[4]), Arrays.copyOfRange(w, 5, w.length));
+            return "{\"firstUnstable\":" + log.producerStateManager().firstUnstableOffset().map(o -> o.messageOffset).orElse(-1L) + close(log);
         }
 
         static Cleaner cleaner(int slots, Time time) throws Exception {
@@ -258,7 +272,8 @@ public class Driver {
         }
 
         static String retain(String[] w) throws Exception {
-            UnifiedLog log = open(new File(w[1]), Long.parseLong(w[2]), new FixedTime(Long.parseLong(w[3])), Arrays.copyOfRange(w, 4, w.length));
+            Time time = new FixedTime(Long.parseLong(w[3]));
+            UnifiedLog log = open(new File(w[1]), Long.parseLong(w[2]), time, Long.MAX_VALUE, Arrays.copyOfRange(w, 4, w.length));
             try {
                 return "{\"deleted\":" + log.deleteOldSegments() + close(log);
             } catch (Exception e) {

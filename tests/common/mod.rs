@@ -11,6 +11,7 @@
 
 pub mod batch_lines;
 pub mod batches;
+pub mod compacting;
 pub mod console;
 pub mod crash;
 pub mod crashes;
@@ -20,6 +21,7 @@ pub mod events;
 pub mod fixtures;
 pub mod growing;
 pub mod kafka;
+pub mod keyed;
 pub mod logs;
 pub mod lookers;
 pub mod model;
@@ -28,6 +30,7 @@ pub mod reader;
 pub mod readers;
 pub mod recovered;
 pub mod recovering;
+pub mod retaining;
 pub mod salvaged;
 pub mod shown;
 pub mod story;
