@@ -1,6 +1,6 @@
 //! Logs of records with few keys, drawn at random and appended to a partition directory: what compaction and retention are tried on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -116,18 +116,17 @@ impl KeyedLog {
         }
     }
 
-    /// The offsets of the records of transactions that were aborted.
-    pub fn aborted(&self) -> BTreeSet<i64> {
-        let (mut open, mut aborted) = (BTreeMap::<i64, Vec<i64>>::new(), BTreeSet::new());
+    /// The offsets of the records of transactions that were aborted, and of the marker of each.
+    pub fn aborted(&self) -> BTreeMap<i64, i64> {
+        let (mut open, mut aborted) = (BTreeMap::<i64, Vec<i64>>::new(), BTreeMap::new());
         for entry in &self.entries {
             let Some(producer) = entry.transaction else { continue };
+            let offsets = entry.records.iter().map(|record| record.offset);
             match entry.marker {
-                None => {
-                    open.entry(producer).or_default().extend(entry.records.iter().map(|record| record.offset))
-                }
+                None => open.entry(producer).or_default().extend(offsets),
                 Some(commits) => {
-                    let offsets = open.remove(&producer).unwrap_or_default();
-                    aborted.extend(offsets.into_iter().filter(|_| !commits));
+                    let offsets = open.remove(&producer).unwrap_or_default().into_iter();
+                    aborted.extend(offsets.filter(|_| !commits).map(|offset| (offset, entry.first)));
                 }
             }
         }
