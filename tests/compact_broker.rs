@@ -12,11 +12,13 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use common::alike;
 use common::compacting::{self, Cleaned, CompactCase};
+use common::fixtures;
 use common::kafka::Kafka;
 use common::keyed::logs;
 use common::retaining::RetainCase;
-use common::salvaged::all_batches;
+use common::salvaged::{all_batches, scratch};
 use common::shown::{self, ShownRecord};
 use topicfs::fs::options::Options;
 
@@ -31,6 +33,9 @@ fn kafka_keeps_the_newest_record_of_each_key() {
     for mut case in cases {
         for round in 1..=ROUNDS {
             let before = Before::of(&case);
+            let copies = scratch();
+            let copy = copies.path().join("t-0");
+            fixtures::copy_into(&case.partition(), &copy);
             let cleaned = match case.clean(&mut kafka, &case.partition()) {
                 Ok(cleaned) => cleaned,
                 Err(thrown) => {
@@ -42,6 +47,9 @@ fn kafka_keeps_the_newest_record_of_each_key() {
                 faults.push(format!("{}: {cleaned:?}: {fault}", case.name));
                 break;
             }
+            assert_eq!(case.clean(&mut kafka, &copy).as_ref(), Ok(&cleaned), "{}", case.name);
+            let differences = alike::differences(&copy, &case.partition());
+            assert!(differences.is_empty(), "{}: {}", case.name, differences.join("\n"));
             if round < ROUNDS {
                 case.next_round(&mut kafka, cleaned.end);
             }

@@ -9,6 +9,7 @@
     reason = "a test file takes only what it needs, and a test that can't go on stops with a panic"
 )]
 
+pub mod alike;
 pub mod batch_lines;
 pub mod batches;
 pub mod compacting;
