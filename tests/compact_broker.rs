@@ -10,20 +10,22 @@
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::Path;
 
 use common::alike;
 use common::compacting::{self, Cleaned, CompactCase};
 use common::fixtures;
 use common::kafka::Kafka;
-use common::keyed::logs;
+use common::keyed::{logs, modified};
 use common::retaining::RetainCase;
-use common::salvaged::{all_batches, scratch};
+use common::salvaged::{all_batches, batches, scratch};
 use common::shown::{self, ShownRecord};
 use topicfs::fs::options::Options;
 
 const CASES: u64 = 60;
 const ROUNDS: usize = 3;
+const RETAINED: u64 = 100;
 
 #[test]
 fn kafka_keeps_the_newest_record_of_each_key() {
@@ -57,7 +59,7 @@ fn kafka_keeps_the_newest_record_of_each_key() {
     }
     println!("{counts:?}");
     assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
-    assert!(counts.partly > 3 && counts.fates.len() == 7, "{counts:?}");
+    assert!(counts.partly > 3 && counts.fates.len() == 8, "{counts:?}");
 }
 
 /// What was seen, so that none of it is missed.
@@ -85,14 +87,17 @@ enum Fate {
     /// Stays until its time has come, which is known from then on.
     Tombstone,
     LateTombstone,
-    /// Goes by the time at which its segment was written.
+    /// Stays, or goes by the time at which its segment was written.
     LegacyTombstone,
+    LateLegacyTombstone,
 }
 
 /// A partition before it is cleaned.
 struct Before {
     records: Vec<ShownRecord>,
     bases: Vec<i64>,
+    /// When each segment was written.
+    written: Vec<i64>,
     /// The batches of magic 2: first and last offset, and when what is deleted in them may go.
     batches: Vec<(i64, i64, Option<i64>)>,
 }
@@ -113,6 +118,7 @@ impl Before {
         });
         Self {
             records: records(&case.data()),
+            written: logs(&case.partition()).iter().map(|(path, _)| modified(path)).collect(),
             bases: logs(&case.partition()).into_iter().map(|(_, base)| base).collect(),
             batches: batches.collect(),
         }
@@ -145,12 +151,11 @@ impl Before {
                 _ if record.offset >= below => Fate::Kept,
                 // What was aborted below the log start is not looked up any more.
                 Some(marker) if *marker >= case.log_start => Fate::Aborted,
-                _ => self.fate(record, case.now, cleaned.end, newest),
+                _ => self.fate(record, case, cleaned, newest),
             };
             let (fate, other) = (fate(&newest), fate(&surely));
             let is_expected = |fate| match fate {
-                Fate::LegacyTombstone => true,
-                Fate::Kept | Fate::Tombstone => kept.is_some(),
+                Fate::Kept | Fate::Tombstone | Fate::LegacyTombstone => kept.is_some(),
                 _ => kept.is_none(),
             };
             if !is_expected(fate) && !is_expected(other) {
@@ -191,7 +196,14 @@ impl Before {
     }
 
     /// What becomes of a record of a segment that is cleaned, if it was not aborted.
-    fn fate(&self, record: &ShownRecord, now: i64, end: i64, newest: &BTreeMap<Vec<u8>, i64>) -> Fate {
+    fn fate(
+        &self,
+        record: &ShownRecord,
+        case: &CompactCase,
+        cleaned: &Cleaned,
+        newest: &BTreeMap<Vec<u8>, i64>,
+    ) -> Fate {
+        let (now, end) = (case.now, cleaned.end);
         let Some(key) = record.key.as_ref().filter(|_| record.offset < end) else {
             return if record.offset < end { Fate::NullKey } else { Fate::Kept };
         };
@@ -204,7 +216,18 @@ impl Before {
         match self.batch(record.offset) {
             Some(Some(horizon)) if horizon <= now => Fate::LateTombstone,
             Some(_) => Fate::Tombstone,
-            None => Fate::LegacyTombstone,
+            // The horizon is that of the last segment that has been clean before.
+            None => {
+                let clean = self.bases.iter().take_while(|base| **base < cleaned.first_dirty).count();
+                let retention = case.number("delete.retention.ms").unwrap();
+                let horizon = clean.checked_sub(1).map_or(0, |last| self.written[last] - retention);
+                let segment = self.bases.iter().take_while(|base| **base <= record.offset).count() - 1;
+                if self.written[segment] > horizon {
+                    Fate::LegacyTombstone
+                } else {
+                    Fate::LateLegacyTombstone
+                }
+            }
         }
     }
 
@@ -219,18 +242,56 @@ impl Before {
 fn kafka_removes_the_oldest_segments() {
     let Some(mut kafka) = Kafka::start() else { return };
     let mut deleted = 0;
-    for seed in 1..=20 {
+    for seed in 1..=RETAINED {
         let case = RetainCase::new(&mut kafka, seed);
-        let before = logs(&case.partition());
-        let retained = case
-            .retain(&mut kafka, &case.partition())
-            .unwrap_or_else(|thrown| panic!("{}: {thrown}", case.name));
-        println!("{}: of {} segments {retained:?}", case.name, before.len());
-        let after: Vec<i64> = logs(&case.partition()).into_iter().map(|(_, base)| base).collect();
-        let bases: Vec<i64> = retained.segments.iter().map(|(base, _)| *base).collect();
-        assert_eq!(after, bases, "{}", case.name);
-        assert!(retained.log_start >= case.log_start, "{}", case.name);
+        let (left, log_start) = left(&case);
+        let retained = case.retain(&mut kafka, &case.partition());
+        let retained = retained.unwrap_or_else(|thrown| panic!("{}: {thrown}", case.name));
+        let what = format!("{}: {retained:?}", case.name);
+        let bases: Vec<i64> = logs(&case.partition()).into_iter().map(|(_, base)| base).collect();
+        assert_eq!(bases, retained.segments.iter().map(|(base, _)| *base).collect::<Vec<_>>(), "{what}");
+        assert_eq!(bases, left, "{what}");
+        assert_eq!(retained.log_start, log_start, "{what}");
         deleted += retained.deleted;
     }
-    assert!(deleted > 20);
+    println!("{deleted} segments are deleted");
+    assert!(deleted > RETAINED, "{deleted}");
+}
+
+/// The base offsets of the segments that are to be left, and where the log starts then.
+fn left(case: &RetainCase) -> (Vec<i64>, i64) {
+    let segments = logs(&case.partition());
+    let bases: Vec<i64> = segments.iter().map(|(_, base)| *base).collect();
+    let logs: Vec<Vec<u8>> = segments.iter().map(|(path, _)| fs::read(path).unwrap()).collect();
+    let largest = |number: usize| {
+        let times = batches(&logs[number]).into_iter().filter(|batch| batch[16] > 0).map(|batch| {
+            let at = if batch[16] == 1 { 18 } else { 35 };
+            i64::from_be_bytes(batch[at..at + 8].try_into().unwrap())
+        });
+        times.max().filter(|time| *time >= 0).unwrap_or_else(|| modified(&segments[number].0))
+    };
+    let value = |key: &str| case.config.iter().find(|(name, _)| name == key).unwrap().1.clone();
+    let [max_bytes, max_ms] =
+        ["retention.bytes", "retention.ms"].map(|key| value(key).parse::<i64>().unwrap());
+    let size = |number: usize| i64::try_from(logs[number].len()).unwrap();
+    let end = |number: usize| bases.get(number + 1).copied();
+    // A segment that has just begun is never removed.
+    let may_go = |number: usize| number < bases.len() && (end(number).is_some() || size(number) > 0);
+    let mut first = 0;
+    while end(first).is_some_and(|end| end <= case.log_start) {
+        first += 1;
+    }
+    if value("cleanup.policy").contains("delete") {
+        let mut excess = (first..bases.len()).map(size).sum::<i64>() - max_bytes;
+        while max_bytes >= 0 && may_go(first) && excess - size(first) >= 0 {
+            excess -= size(first);
+            first += 1;
+        }
+        while max_ms >= 0 && may_go(first) && case.now - largest(first) > max_ms {
+            first += 1;
+        }
+    }
+    let left = if first < bases.len() { bases[first..].to_vec() } else { vec![case.log_end] };
+    let log_start = case.log_start.max(left[0]);
+    (left, log_start)
 }

@@ -21,6 +21,7 @@ pub struct RetainCase {
     /// Its seed, and what it is like.
     pub name: String,
     pub log_start: i64,
+    pub log_end: i64,
     /// The time, in milliseconds.
     pub now: i64,
     /// Of the topic, as Kafka names it.
@@ -51,7 +52,7 @@ impl RetainCase {
         let begin = log.end;
         let first = log.append(&partition, 1 + numbers.below(8));
         let interval = [("index.interval.bytes".to_owned(), INTERVAL.to_owned())];
-        rebuild(kafka, &partition, [begin, log.time, first], &interval);
+        let log_end = rebuild(kafka, &partition, [begin, log.time, first], &interval);
         log.set_times(&partition, first);
         let bytes: u64 =
             logs(&partition).iter().map(|(path, _)| fs::metadata(path).expect("a log").len()).sum();
@@ -77,7 +78,7 @@ impl RetainCase {
         config.push(("retention.bytes".to_owned(), sizes[numbers.below(3)].clone()));
         config.push(("index.interval.bytes".to_owned(), INTERVAL.to_owned()));
         let name = format!("{seed}: log start {log_start}, now {now}, {config:?}, {:?}", log.traits);
-        Self { scratch, name, log_start, now, config }
+        Self { scratch, name, log_start, log_end, now, config }
     }
 
     /// The directory of the partition.
