@@ -250,7 +250,8 @@ public class Driver {
                 double ratio = toClean.totalBytes() > 0 ? toClean.cleanableRatio() : 0;
                 boolean isDirty = toClean.cleanableBytes() > 0;
                 long end = isDirty ? cleaner(Integer.parseInt(w[5]), time).doClean(toClean, now).getKey() : dirty;
-                return "{\"firstDirty\":" + dirty + ",\"firstUncleanable\":" + uncleanable + ",\"isReset\":"
+                return "{\"firstDirty\":" + dirty + ",\"firstUncleanable\":" + uncleanable + ",\"upTo\":"
+                    + toClean.firstUncleanableOffset() + ",\"isReset\":"
                     + call(offsets, offsets.getClass(), "forceUpdateCheckpoint") + ",\"isDue\":" + isDue + ",\"cleanBytes\":" + toClean.cleanBytes()
                     + ",\"cleanableBytes\":" + toClean.cleanableBytes() + ",\"cleanableRatio\":" + ratio + ",\"isCleanable\":"
                     + isCleanable + ",\"end\":" + end + close(log);

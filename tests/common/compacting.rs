@@ -38,6 +38,8 @@ pub struct CompactCase {
 pub struct Cleaned {
     pub first_dirty: i64,
     pub first_uncleanable: i64,
+    /// The base offset of the segment of that: whole segments are cleaned.
+    pub up_to: i64,
     /// The checkpoint was of no use, and has to be written at once.
     pub is_reset: bool,
     /// Some record has waited for max.compaction.lag.ms.
@@ -162,6 +164,7 @@ impl Cleaned {
         Self {
             first_dirty: number("firstDirty"),
             first_uncleanable: number("firstUncleanable"),
+            up_to: number("upTo"),
             is_reset: is("isReset"),
             is_due: is("isDue"),
             clean_bytes: bytes(&answer["cleanBytes"]),
