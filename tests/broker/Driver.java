@@ -3,6 +3,14 @@
 //
 //   load DIR LOG_START CLEAN INTERVAL [POINT]  opens a partition directory as a broker that starts; CLEAN: whether it had stopped in
 //                                       order; POINT: the recovery point if not, else 0
+//   compact DIR LOG_START NOW CHECKPOINT SLOTS KEY=VALUE..  opens a partition directory as after an orderly stop, at that time and with that
+//                                       configuration of its topic, and cleans it once as a thread of the log cleaner does: CHECKPOINT: what
+//                                       cleaner-offset-checkpoint says, -1 for nothing; SLOTS: how many keys fit into the map, at a load of
+//                                       0.9. All is below the high watermark. Cleaned is whatever is dirty, also where the cleaner would still
+//                                       wait (isCleanable). The files of DIR are the cleaned ones then, closed in order
+//   retain DIR LOG_START NOW KEY=VALUE..  the same with what is too old or too much (deleteOldSegments)
+//   rebuild DIR LOG_START NOW POINT KEY=VALUE..  the same as after a crash with that recovery point: makes the files that logs lack
+//                                       A KEY of all three may be producer.id.expiration.ms too, which is Integer.MAX_VALUE without
 //   dump FILE,FILE..                    what kafka-dump-log says of them
 //   format PROPERTIES CLUSTER_ID        formats the directories of a broker
 //   start NAME PROPERTIES               starts a broker that is its own controller, or a part of a cluster
@@ -70,6 +78,9 @@ public class Driver {
     static String run(String[] w) throws Exception {
         return switch (w[0]) {
             case "load" -> load(new File(w[1]), Long.parseLong(w[2]), Boolean.parseBoolean(w[3]), w[4], w.length > 5 ? Long.parseLong(w[5]) : 0);
+            case "compact" -> Upkeep.compact(w);
+            case "retain" -> Upkeep.retain(w);
+            case "rebuild" -> Upkeep.rebuild(w);
             case "dump" -> dump(w[1], Arrays.copyOfRange(w, 2, w.length));
             case "format" -> format(w[1], w[2]);
             case "start" -> start(w[1], w[2]);
@@ -144,6 +155,133 @@ public class Driver {
             if (next == before) break;
         }
         return String.join(",", got);
+    }
+
+    /** What is done to old records, at a time that is given. */
+    static class Upkeep {
+        /** What was put off, in order; none of it is done by itself. */
+        static final List<Runnable> later = new ArrayList<>();
+
+        /** Kafka's own mock is in none of the jars. */
+        static class FixedTime implements Time {
+            final long now;
+
+            FixedTime(long now) {
+                this.now = now;
+            }
+
+            @Override public long milliseconds() {
+                return now;
+            }
+
+            @Override public long nanoseconds() {
+                return now * 1_000_000;
+            }
+
+            @Override public void sleep(long ms) {
+                throw new IllegalStateException("nothing has to wait");
+            }
+        }
+
+        static class Deferred implements org.apache.kafka.server.util.Scheduler {
+            @Override public void startup() {}
+
+            @Override public void shutdown() {}
+
+            @Override public void resizeThreadPool(int size) {}
+
+            @Override public java.util.concurrent.ScheduledFuture<?> schedule(String name, Runnable task, long delay, long period) {
+                if (period <= 0) later.add(task);
+                // It is cancelled when the log is closed, and nothing else.
+                Class<?>[] future = {java.util.concurrent.ScheduledFuture.class};
+                return (java.util.concurrent.ScheduledFuture<?>) java.lang.reflect.Proxy.newProxyInstance(Driver.class.getClassLoader(), future,
+                    (proxy, method, args) -> method.getReturnType() == boolean.class ? false : null);
+            }
+        }
+
+        /** POINT: the recovery point of a log that was not closed in order, or Long.MAX_VALUE. */
+        static UnifiedLog open(File dir, long logStart, Time time, long point, String[] configs) throws Exception {
+            var map = new HashMap<String, String>();
+            for (String config : configs) map.put(config.substring(0, config.indexOf('=')), config.substring(config.indexOf('=') + 1));
+            String expiry = map.remove("producer.id.expiration.ms");
+            int expires = expiry == null ? Integer.MAX_VALUE : Integer.parseInt(expiry);
+            later.clear();
+            UnifiedLog log = UnifiedLog.create(dir, new LogConfig(map), logStart, point, new Deferred(), new BrokerTopicStats(), time, 900_000,
+                new ProducerStateManagerConfig(expires, false), 600_000, new LogDirFailureChannel(10), point == Long.MAX_VALUE, Optional.empty());
+            log.updateHighWatermark(log.logEndOffset());
+            return log;
+        }
+
+        /** As a broker that stops. */
+        static String close(UnifiedLog log) throws Exception {
+            var segments = log.logSegments().stream().map(s -> "[" + s.baseOffset() + "," + s.size() + "]").collect(Collectors.joining(","));
+            String answer = ",\"segments\":[" + segments + "],\"logStart\":" + log.logStartOffset() + ",\"logEnd\":" + log.logEndOffset() + "}";
+            for (int i = 0; i < later.size(); i++) later.get(i).run();
+            log.prepareActiveSegmentForClose();
+            log.flush(true);
+            log.close();
+            return answer;
+        }
+
+        static Object call(Object of, Class<?> in, String name, Object... args) throws Exception {
+            for (var method : in.getDeclaredMethods()) {
+                if (!method.getName().equals(name) || method.getParameterCount() != args.length) continue;
+                method.setAccessible(true);
+                return method.invoke(of, args);
+            }
+            throw new NoSuchMethodException(name);
+        }
+
+        static String compact(String[] w) throws Exception {
+            long now = Long.parseLong(w[3]), checkpoint = Long.parseLong(w[4]);
+            Time time = new FixedTime(now);
+            UnifiedLog log = open(new File(w[1]), Long.parseLong(w[2]), time, Long.MAX_VALUE, Arrays.copyOfRange(w, 6, w.length));
+            try {
+                // As LogCleanerManager.grabFilthiestCompactedLog.
+                Object known = checkpoint < 0 ? Optional.empty() : Optional.of(checkpoint);
+                Object offsets = call(null, LogCleanerManager.class, "cleanableOffsets", log, known, now);
+                long dirty = (long) call(offsets, offsets.getClass(), "firstDirtyOffset");
+                long uncleanable = (long) call(offsets, offsets.getClass(), "firstUncleanableDirtyOffset");
+                boolean isDue = (long) call(null, LogCleanerManager.class, "maxCompactionDelay", log, dirty, now) > 0;
+                var toClean = new LogToClean(log, dirty, uncleanable, isDue);
+                boolean isCleanable = toClean.totalBytes() > 0
+                    && (isDue && toClean.cleanableBytes() > 0 || toClean.cleanableRatio() > log.config().minCleanableRatio);
+                // Kafka's own is 0/0 where there is nothing.
+                double ratio = toClean.totalBytes() > 0 ? toClean.cleanableRatio() : 0;
+                boolean isDirty = toClean.cleanableBytes() > 0;
+                long end = isDirty ? cleaner(Integer.parseInt(w[5]), time).doClean(toClean, now).getKey() : dirty;
+                return "{\"firstDirty\":" + dirty + ",\"firstUncleanable\":" + uncleanable + ",\"upTo\":"
+                    + toClean.firstUncleanableOffset() + ",\"isReset\":"
+                    + call(offsets, offsets.getClass(), "forceUpdateCheckpoint") + ",\"isDue\":" + isDue + ",\"cleanBytes\":" + toClean.cleanBytes()
+                    + ",\"cleanableBytes\":" + toClean.cleanableBytes() + ",\"cleanableRatio\":" + ratio + ",\"isCleanable\":"
+                    + isCleanable + ",\"end\":" + end + close(log);
+            } catch (Exception e) {
+                log.closeQuietly();
+                throw e;
+            }
+        }
+
+        static String rebuild(String[] w) throws Exception {
+            Time time = new FixedTime(Long.parseLong(w[3]));
+            UnifiedLog log = open(new File(w[1]), Long.parseLong(w[2]), time, Long.parseLong(w[4]), Arrays.copyOfRange(w, 5, w.length));
+            return "{\"firstUnstable\":" + log.producerStateManager().firstUnstableOffset().map(o -> o.messageOffset).orElse(-1L) + close(log);
+        }
+
+        static Cleaner cleaner(int slots, Time time) throws Exception {
+            var throttler = new org.apache.kafka.storage.internals.utils.Throttler(Double.MAX_VALUE, Long.MAX_VALUE, "cleaner-io", "bytes", time);
+            return new Cleaner(0, new SkimpyOffsetMap(slots * 24), 1 << 20, 1 << 20, 0.9, throttler, time, partition -> {});
+        }
+
+        static String retain(String[] w) throws Exception {
+            Time time = new FixedTime(Long.parseLong(w[3]));
+            UnifiedLog log = open(new File(w[1]), Long.parseLong(w[2]), time, Long.MAX_VALUE, Arrays.copyOfRange(w, 4, w.length));
+            try {
+                return "{\"deleted\":" + log.deleteOldSegments() + close(log);
+            } catch (Exception e) {
+                log.closeQuietly();
+                throw e;
+            }
+        }
     }
 
     static String dump(String files, String[] more) {

@@ -9,8 +9,10 @@
     reason = "a test file takes only what it needs, and a test that can't go on stops with a panic"
 )]
 
+pub mod alike;
 pub mod batch_lines;
 pub mod batches;
+pub mod compacting;
 pub mod console;
 pub mod crash;
 pub mod crashes;
@@ -20,6 +22,7 @@ pub mod events;
 pub mod fixtures;
 pub mod growing;
 pub mod kafka;
+pub mod keyed;
 pub mod logs;
 pub mod lookers;
 pub mod model;
@@ -28,6 +31,7 @@ pub mod reader;
 pub mod readers;
 pub mod recovered;
 pub mod recovering;
+pub mod retaining;
 pub mod salvaged;
 pub mod shown;
 pub mod story;
