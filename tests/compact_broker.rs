@@ -1,4 +1,5 @@
-//! Kafka's own log cleaner and retention on random logs: that they do what a plain map of keys says, since ours are held against them.
+//! Compaction and retention of random logs: Kafka's own cleaner does what a plain map of keys says, and ours leaves the same files, byte
+//! for byte where nothing is compressed; so with retention.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,15 +15,18 @@ use std::fs;
 use std::path::Path;
 
 use common::alike;
-use common::compacting::{self, Cleaned, CompactCase};
+use common::compacting::{Cleaned, CompactCase};
 use common::fixtures;
 use common::kafka::Kafka;
 use common::keyed::{logs, modified};
 use common::retaining::RetainCase;
 use common::salvaged::{all_batches, batches, files, scratch};
 use common::shown::{self, ShownRecord};
+use common::upkept;
 use topicfs::fs::options::Options;
+use topicfs::log::upkeep::compaction::range::Verdict;
 
+/// `TOPICFS_COMPACTIONS` has more.
 const CASES: u64 = 60;
 const ROUNDS: usize = 3;
 const RETAINED: u64 = 100;
@@ -31,8 +35,9 @@ const RETAINED: u64 = 100;
 fn kafka_keeps_the_newest_record_of_each_key() {
     let Some(mut kafka) = Kafka::start() else { return };
     let (mut counts, mut faults) = (Counts::default(), Vec::new());
-    let cases: Vec<CompactCase> = compacting::cases(&mut kafka, 1..=CASES).collect();
-    for mut case in cases {
+    let count = std::env::var("TOPICFS_COMPACTIONS").map_or(CASES, |count| count.parse().unwrap());
+    for seed in 1..=count {
+        let mut case = CompactCase::new(&mut kafka, seed);
         for round in 1..=ROUNDS {
             let before = Before::of(&case);
             let copies = scratch();
@@ -46,6 +51,14 @@ fn kafka_keeps_the_newest_record_of_each_key() {
                 }
             };
             check_state(&case, &copy, &cleaned);
+            let ours = copies.path().join("ours-0");
+            fixtures::copy_into(&copy, &ours);
+            let is_unsure = before.is_unsure(&case, &cleaned);
+            if let Err(fault) = compare(&case, &ours, &cleaned, is_unsure) {
+                faults.push(format!("{}: {cleaned:?}: {fault}", case.name));
+                break;
+            }
+            counts.equal += u64::from(cleaned.cleanable_bytes > 0 && !is_unsure);
             if let Err(fault) = before.check(&case, &cleaned, &mut counts) {
                 faults.push(format!("{}: {cleaned:?}: {fault}", case.name));
                 break;
@@ -60,7 +73,39 @@ fn kafka_keeps_the_newest_record_of_each_key() {
     }
     println!("{counts:?}");
     assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
-    assert!(counts.partly > 3 && counts.fates.len() == 8, "{counts:?}");
+    assert!(counts.partly > 3 && counts.fates.len() == 8 && counts.equal > count, "{counts:?}");
+}
+
+/// Our own makes the same of a copy, or keeps what Kafka took for aborted.
+fn compare(case: &CompactCase, ours: &Path, cleaned: &Cleaned, is_unsure: bool) -> Result<(), String> {
+    let checkpoint = (case.checkpoint >= 0).then_some(case.checkpoint);
+    upkept::load(ours, case.log_start);
+    let survey = upkept::survey(ours, case.log_start, checkpoint);
+    let (cleanable, verdict) = upkept::cleanable(&survey, &case.config, case.now);
+    let got = (
+        cleanable.first_dirty.0,
+        cleanable.first_uncleanable.0,
+        cleanable.dirty_bytes,
+        cleanable.clean_bytes,
+    );
+    let expected = (cleaned.first_dirty, cleaned.up_to, cleaned.cleanable_bytes, cleaned.clean_bytes);
+    if got != expected {
+        return Err(format!("{cleanable:?}"));
+    }
+    let is_worth_it = matches!(verdict, Verdict::Dirty | Verdict::Overdue);
+    if is_worth_it != cleaned.is_cleanable || (cleanable.delay_ms > 0) != cleaned.is_due {
+        return Err(format!("{verdict:?}: {cleanable:?}"));
+    }
+    if cleanable.dirty_bytes == 0 {
+        return Ok(());
+    }
+    let settings = upkept::settings(&case.config, case.now, case.map_slots);
+    let compacted = upkept::compact(ours, &survey, cleanable, settings).map_err(|error| error.to_string())?;
+    let differences = alike::differences(ours, &case.partition());
+    match differences.is_empty() && compacted.end.0 == cleaned.end || is_unsure {
+        true => Ok(()),
+        false => Err(format!("ours ends at {}:\n{}", compacted.end, differences.join("\n"))),
+    }
 }
 
 /// Leader epochs stay, and so do the snapshots of producers that belong to a segment which is still there.
@@ -83,6 +128,8 @@ fn check_state(case: &CompactCase, before: &Path, cleaned: &Cleaned) {
 #[derive(Debug, Default)]
 struct Counts {
     rounds: u64,
+    /// Ours has left the same files.
+    equal: u64,
     nothing_dirty: u64,
     not_yet: u64,
     reset: u64,
@@ -191,6 +238,12 @@ impl Before {
         dirty.filter_map(|record| Some((record.key.clone()?, record.offset))).collect()
     }
 
+    /// Whether Kafka may take something for aborted that isn't, or for committed: what was aborted below the log start.
+    fn is_unsure(&self, case: &CompactCase, cleaned: &Cleaned) -> bool {
+        !self.unsure(case, cleaned).is_empty()
+            || case.log.aborted().values().any(|marker| *marker < case.log_start)
+    }
+
     /// What Kafka may take for aborted when it begins within a segment: it knows of all transactions that were aborted in that
     /// segment, but reads no marker in front of where it begins. So their producers' next transactions may be taken for them.
     fn unsure(&self, case: &CompactCase, cleaned: &Cleaned) -> BTreeSet<i64> {
@@ -261,6 +314,11 @@ fn kafka_removes_the_oldest_segments() {
     for seed in 1..=RETAINED {
         let case = RetainCase::new(&mut kafka, seed);
         let (left, log_start) = left(&case);
+        let survey = upkept::survey(&case.partition(), case.log_start, None);
+        let gone = upkept::retention(&survey, &case.config, case.now).gone.len();
+        let ours = survey.segments.get(gone..).unwrap_or_default().iter().map(|segment| segment.base.0);
+        let ours = if gone == survey.segments.len() { vec![survey.end.0] } else { ours.collect() };
+        assert_eq!(ours, left, "{}", case.name);
         let retained = case.retain(&mut kafka, &case.partition());
         let retained = retained.unwrap_or_else(|thrown| panic!("{}: {thrown}", case.name));
         let what = format!("{}: {retained:?}", case.name);

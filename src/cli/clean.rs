@@ -13,6 +13,7 @@ use crate::log::append::now;
 use crate::log::append::owned::OwnedDirectory;
 use crate::log::append::written_down::{self, WrittenDown};
 use crate::log::source;
+use crate::log::upkeep::removal::Due;
 use crate::log::upkeep::survey::Survey;
 use crate::log::upkeep::work::{Job, UpkeepError};
 use crate::units::{Timestamp, TopicPartition};
@@ -96,20 +97,18 @@ fn clean_one(job: &Job<'_>, map_bytes: usize) -> Result<(), UpkeepError> {
     let bar = progress::bar(0);
     bar.set_message(name.to_string());
     let retained = job.retain()?;
-    // Nobody reads through us; who has a file open keeps it.
-    job.owned.remove_set_aside(&retained.set_aside)?;
     if retained.segments > 0 {
         println!("{name}: {}", explained::retained(&retained));
     }
     if policy.compact {
         bar.set_length(job.survey()?.bytes() * 2);
         if let Some(compacted) = job.compact(map_bytes, &|bytes| bar.inc(bytes))? {
-            job.owned.remove_set_aside(&compacted.set_aside)?;
             println!("{name}: {}", explained::compacted(&compacted));
         }
     }
     bar.finish_and_clear();
-    Ok(())
+    // Nobody reads through us; who has a file open keeps it.
+    Ok(job.owned.remove_set_aside(Due::All)?)
 }
 
 /// The partitions that were asked for.

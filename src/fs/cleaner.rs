@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +17,7 @@ use crate::fs::topic_options::OfTopic;
 use crate::log::append::owned::OwnedDirectory;
 use crate::log::append::{now, written_down};
 use crate::log::files::sys;
+use crate::log::upkeep::removal::Due;
 use crate::log::upkeep::work::{Job, UpkeepError};
 use crate::units::TopicPartition;
 
@@ -60,8 +61,6 @@ impl Cleaner {
 struct Work {
     directories: Vec<Arc<OwnedDirectory>>,
     options: Options,
-    /// Files that were set aside, and when they go.
-    set_aside: Vec<(Instant, Arc<OwnedDirectory>, Vec<PathBuf>)>,
     /// What went wrong last with each partition: it is told once.
     failed: HashMap<TopicPartition, String>,
 }
@@ -75,7 +74,7 @@ enum Task {
 
 impl Work {
     fn new(directories: Vec<Arc<OwnedDirectory>>, options: Options) -> Self {
-        Self { directories, options, set_aside: Vec::new(), failed: HashMap::new() }
+        Self { directories, options, failed: HashMap::new() }
     }
 
     fn run(&mut self, stopped: &Receiver<()>) {
@@ -91,9 +90,9 @@ impl Work {
                     *last = Instant::now();
                 }
             }
-            self.remove(|due| due <= Instant::now());
+            self.remove(Due::Now);
         }
-        self.remove(|_| true);
+        self.remove(Due::All);
     }
 
     /// Looks at all partitions.
@@ -133,27 +132,18 @@ impl Work {
         let map_bytes = self.options.dedupe_buffer_bytes;
         let done = catch_unwind(AssertUnwindSafe(|| match task {
             Task::Retention => job.retain().map(|retained| {
-                let text = (retained.segments > 0).then(|| format!("deleted {} segments", retained.segments));
-                (text, retained.set_aside)
+                (retained.segments > 0).then(|| format!("deleted {} segments", retained.segments))
             }),
-            Task::Compaction => job.compact(map_bytes, &|_| {}).map(|compacted| match compacted {
-                Some(compacted) => {
-                    let (before, after) = compacted.records;
-                    (Some(format!("compacted: {after} of {before} records are left")), compacted.set_aside)
-                }
-                None => (None, Vec::new()),
+            Task::Compaction => job.compact(map_bytes, &|_| {}).map(|compacted| {
+                let (before, after) = compacted?.records;
+                Some(format!("compacted: {after} of {before} records are left"))
             }),
         }));
         match done {
-            Ok(Ok((text, set_aside))) => {
+            Ok(Ok(text)) => {
                 self.failed.remove(name);
                 if let Some(text) = text {
                     tracing::info!(partition = %name, "{text}");
-                }
-                let delay = Duration::from_millis(policy.file_delete_delay_ms);
-                if !set_aside.is_empty() {
-                    let due = Instant::now().checked_add(delay).unwrap_or_else(Instant::now);
-                    self.set_aside.push((due, owned.clone(), set_aside));
                 }
             }
             Ok(Err(error)) => self.tell(name, &error),
@@ -172,13 +162,10 @@ impl Work {
         }
     }
 
-    /// Removes files that were set aside long enough ago.
-    fn remove(&mut self, is_due: impl Fn(Instant) -> bool) {
-        let (due, later) = std::mem::take(&mut self.set_aside).into_iter().partition(|(at, ..)| is_due(*at));
-        self.set_aside = later;
-        let due: Vec<(Instant, Arc<OwnedDirectory>, Vec<PathBuf>)> = due;
-        for (_, owned, paths) in due {
-            if let Err(error) = owned.remove_set_aside(&paths) {
+    /// Removes files that were set aside.
+    fn remove(&self, due: Due) {
+        for owned in &self.directories {
+            if let Err(error) = owned.remove_set_aside(due) {
                 tracing::warn!(%error, "a deleted segment is still there; the next mount removes it");
             }
         }

@@ -57,11 +57,6 @@ pub struct Cleaned {
     pub log_end: i64,
 }
 
-/// The cases of these seeds.
-pub fn cases(kafka: &mut Kafka, seeds: std::ops::RangeInclusive<u64>) -> impl Iterator<Item = CompactCase> {
-    seeds.map(|seed| CompactCase::new(kafka, seed))
-}
-
 impl CompactCase {
     /// The first round of the case of this number, closed by Kafka in order.
     pub fn new(kafka: &mut Kafka, seed: u64) -> Self {

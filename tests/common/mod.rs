@@ -35,4 +35,5 @@ pub mod retaining;
 pub mod salvaged;
 pub mod shown;
 pub mod story;
+pub mod upkept;
 pub mod witness;

@@ -1,9 +1,10 @@
 //! A data directory that is ours to write, as long as we hold its lock: what a broker does when it starts, runs and stops.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::format::batch::Limits;
 use crate::log::LogError;
@@ -21,6 +22,7 @@ use crate::log::derived::producers::Producers;
 use crate::log::files::disk::{self, Disk};
 use crate::log::segment::Segment;
 use crate::log::segment::scan::Step;
+use crate::log::upkeep::removal::{Due, SetAside};
 use crate::log::upkeep::survey::Bounds;
 use crate::units::{Offset, TopicPartition};
 
@@ -46,6 +48,10 @@ struct State {
     appenders: HashMap<TopicPartition, Arc<Appender>>,
     /// Whether all partitions are as a clean stop leaves them, but for those that are open.
     is_sound: bool,
+    /// Those that are to be recovered before old records are taken from them again.
+    half_done: HashSet<TopicPartition>,
+    /// Files that wait for their removal.
+    set_aside: SetAside,
 }
 
 /// Why a data directory can't be written to.
@@ -95,7 +101,13 @@ impl OwnedDirectory {
         let lock = Arc::new(DirectoryLock::acquire(path)?);
         let written = WrittenDown::read(path);
         written_down::mark_unclean(&*disk, path)?;
-        let state = State { is_sound: written.is_clean, written, appenders: HashMap::new() };
+        let state = State {
+            is_sound: written.is_clean,
+            written,
+            appenders: HashMap::new(),
+            half_done: HashSet::new(),
+            set_aside: SetAside::default(),
+        };
         Ok(Self {
             path: path.to_owned(),
             disk,
@@ -135,6 +147,29 @@ impl OwnedDirectory {
         Bounds { high_watermark: end.or(bounds.high_watermark), ..bounds }
     }
 
+    /// Says that segments of a partition were replaced half-way: the directory is not stopped in order, so that who opens it next
+    /// recovers it.
+    pub(in crate::log) fn set_half_done(&self, name: &TopicPartition) {
+        let mut state = self.state();
+        state.is_sound = false;
+        state.half_done.insert(name.clone());
+    }
+
+    /// Whether [`Self::set_half_done`] was said of it.
+    pub(in crate::log) fn is_half_done(&self, name: &TopicPartition) -> bool {
+        self.state().half_done.contains(name)
+    }
+
+    /// Moves the start of a log up, durably: what is below it is there no more, whatever becomes of its segments.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(in crate::log) fn set_log_start(&self, name: &TopicPartition, start: Offset) -> Result<(), LogError> {
+        let mut state = self.state();
+        state.written.log_starts.insert(name.clone(), start);
+        state.written.write_log_starts(&*self.disk, &self.path)
+    }
+
     /// Writes down up to where a log was compacted.
     ///
     /// # Errors
@@ -160,12 +195,20 @@ impl OwnedDirectory {
         &self.stop_upkeep
     }
 
+    /// Remembers a file that was set aside and goes after `delay`.
+    pub(in crate::log) fn set_aside(&self, path: PathBuf, delay: Duration) {
+        self.state().set_aside.add(path, delay);
+    }
+
     /// Removes files that were set aside.
     ///
     /// # Errors
-    /// The system's.
-    pub fn remove_set_aside(&self, paths: &[PathBuf]) -> Result<(), LogError> {
-        paths.iter().try_for_each(|path| disk::remove_if_there(&*self.disk, path))
+    /// The system's: what is left the next one to open the partition removes.
+    pub fn remove_set_aside(&self, due: Due) -> Result<(), LogError> {
+        let paths = self.state().set_aside.take(due);
+        // All of them, also behind one that can't be.
+        let removed: Vec<_> = paths.iter().map(|path| disk::remove_if_there(&*self.disk, path)).collect();
+        removed.into_iter().collect()
     }
 
     /// Waits until nobody takes records away, which is soon: none do until the result is dropped.

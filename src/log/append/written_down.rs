@@ -74,9 +74,15 @@ impl WrittenDown {
     /// # Errors
     /// The system's.
     pub(super) fn write_cleaned(&self, disk: &dyn Disk, directory: &Path) -> Result<(), LogError> {
-        let text = checkpoint::format_offsets(&self.cleaned);
-        disk::replace(disk, &directory.join(names::CLEANER_OFFSETS), text.as_bytes())?;
-        disk::sync_directory(disk, directory)
+        write(disk, directory, names::CLEANER_OFFSETS, &self.cleaned)
+    }
+
+    /// Writes where logs start.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn write_log_starts(&self, disk: &dyn Disk, directory: &Path) -> Result<(), LogError> {
+        write(disk, directory, names::LOG_STARTS, &self.log_starts)
     }
 
     /// Forgets a partition that is there no more.
@@ -86,6 +92,11 @@ impl WrittenDown {
             offsets.remove(name);
         }
     }
+}
+
+fn write(disk: &dyn Disk, directory: &Path, name: &str, offsets: &Offsets) -> Result<(), LogError> {
+    disk::replace(disk, &directory.join(name), checkpoint::format_offsets(offsets).as_bytes())?;
+    disk::sync_directory(disk, directory)
 }
 
 /// Says that the directory is stopped in order.

@@ -13,7 +13,7 @@
 pub mod compaction;
 pub mod listing;
 pub mod policy;
-pub(in crate::log) mod removal;
+pub mod removal;
 pub mod retention;
 pub mod survey;
 pub mod work;

@@ -1,6 +1,7 @@
 //! Doing what is due in a directory that is ours.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::log::LogError;
 use crate::log::append::appender::AppendError;
@@ -35,14 +36,12 @@ pub struct Job<'a> {
 }
 
 /// What retention has done.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Retained {
     /// Segments that went.
     pub segments: u64,
     /// Bytes of their logs.
     pub bytes: u64,
-    /// Files that wait for their removal.
-    pub set_aside: Vec<PathBuf>,
 }
 
 /// Why nothing could be done.
@@ -54,6 +53,12 @@ pub enum UpkeepError {
     /// It takes nothing more.
     #[error(transparent)]
     Append(#[from] AppendError),
+    /// A compaction has stopped half-way.
+    #[error("{}: segments were replaced half-way; unmount, and mount again: that recovers the log", path.display())]
+    HalfDone {
+        /// The partition's directory.
+        path: PathBuf,
+    },
     /// It can't be compacted.
     #[error(transparent)]
     Compaction(#[from] CompactionError),
@@ -78,9 +83,17 @@ impl Job<'_> {
     /// The log as it is.
     ///
     /// # Errors
-    /// Those of listing and reading.
-    pub fn survey(&self) -> Result<Survey, LogError> {
-        Survey::new(self.directory, self.name, &self.owned.bounds(self.name), self.owned.limits())
+    /// Those of listing and reading, and that it has to be recovered first.
+    pub fn survey(&self) -> Result<Survey, UpkeepError> {
+        if self.owned.is_half_done(self.name) {
+            return Err(UpkeepError::HalfDone { path: self.directory.to_owned() });
+        }
+        let bounds = self.owned.bounds(self.name);
+        Ok(Survey::new(self.directory, self.name, &bounds, self.owned.limits())?)
+    }
+
+    fn set_aside(&self, path: PathBuf) {
+        self.owned.set_aside(path, Duration::from_millis(self.policy.file_delete_delay_ms));
     }
 
     /// Sets the segments aside that go by retention.
@@ -90,6 +103,9 @@ impl Job<'_> {
     pub fn retain(&self) -> Result<Retained, UpkeepError> {
         let _one_at_a_time = self.owned.upkeep();
         let survey = self.survey()?;
+        // What a process that was killed has left, or one that couldn't go on.
+        let first = survey.segments.first().map_or(survey.start, |first| first.base);
+        removal::left_over(self.directory, first)?.into_iter().for_each(|path| self.set_aside(path));
         if survey.retention(self.policy, self.now)?.gone.is_empty() {
             return Ok(Retained::default());
         }
@@ -102,18 +118,21 @@ impl Job<'_> {
         }
         let (disk, mut retained) = (self.owned.disk(), Retained::default());
         let (gone, stays) = survey.segments.split_at_checked(count).unwrap_or_default();
+        if gone.is_empty() {
+            return Ok(retained);
+        }
+        let start = stays.first().map_or(survey.end, |first| first.base).max(survey.start);
+        // Names may become durable in another order than they are given: before that nobody reads the segments any more.
+        self.owned.set_log_start(self.name, start)?;
+        appender.begin_epochs_at(start)?;
+        let tell = |path| self.set_aside(path);
         for segment in gone {
-            retained.set_aside.extend(removal::set_aside(disk, self.directory, segment.base)?);
-            retained.set_aside.extend(removal::set_snapshot_aside(disk, self.directory, segment.base)?);
+            removal::set_aside(disk, self.directory, segment.base, &tell)?;
+            removal::set_snapshot_aside(disk, self.directory, segment.base, &tell)?;
             retained.segments += 1;
             retained.bytes += segment.len;
         }
-        if !gone.is_empty() {
-            disk::sync_directory(disk, self.directory)?;
-            appender
-                .begin_epochs_at(stays.first().map_or(survey.end, |first| first.base).max(survey.start))?;
-            disk::sync_directory(disk, self.directory)?;
-        }
+        disk::sync_directory(disk, self.directory)?;
         Ok(retained)
     }
 
@@ -123,6 +142,9 @@ impl Job<'_> {
     /// # Errors
     /// What failed; each group of segments is as before, or compacted.
     pub fn compact(&self, map_bytes: usize, read: &dyn Fn(u64)) -> Result<Option<Compacted>, UpkeepError> {
+        if !self.policy.compact {
+            return Ok(None);
+        }
         let _one_at_a_time = self.owned.upkeep();
         let mut all: Option<Compacted> = None;
         loop {
@@ -156,7 +178,13 @@ impl Job<'_> {
                     limits: self.owned.limits(),
                 },
             };
-            let compacted = compaction.run(&Watcher { stop: self.owned.upkeep_stop(), read })?;
+            let set_aside = |path| self.set_aside(path);
+            let watcher = Watcher { stop: self.owned.upkeep_stop(), read, set_aside: &set_aside };
+            let compacted = compaction.run(&watcher);
+            if let Err(CompactionError::HalfDone { .. }) = compacted {
+                self.owned.set_half_done(self.name);
+            }
+            let compacted = compacted?;
             self.owned.set_cleaned(self.name, compacted.end)?;
             all = Some(match all {
                 None => compacted,

@@ -96,7 +96,7 @@ pub struct Settings {
 }
 
 /// What a compaction has done.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Compacted {
     /// The first offset that was not compacted.
     pub end: Offset,
@@ -108,22 +108,18 @@ pub struct Compacted {
     pub segments: (u64, u64),
     /// Records that went because they had no key.
     pub without_key: u64,
-    /// Files that wait for their removal.
-    pub set_aside: Vec<PathBuf>,
 }
 
 impl Compacted {
     /// What this round and the next have done.
     #[must_use]
-    pub(in crate::log) fn and(mut self, next: Self) -> Self {
-        self.set_aside.extend(next.set_aside);
+    pub(in crate::log) const fn and(self, next: Self) -> Self {
         Self {
             end: next.end,
             records: (self.records.0, next.records.1),
             bytes: (self.bytes.0, next.bytes.1),
             segments: (self.segments.0, next.segments.1),
             without_key: self.without_key + next.without_key,
-            set_aside: self.set_aside,
         }
     }
 }
@@ -141,13 +137,19 @@ pub enum CompactionError {
         /// What is wrong.
         cause: String,
     },
-    /// A batch has more keys than there is room for.
-    #[error("{}: one batch has more keys than log.cleaner.dedupe.buffer.size = {bytes} has room for", path.display())]
+    /// There is room for no key at all.
+    #[error("{}: log.cleaner.dedupe.buffer.size = {bytes} has no room for keys", path.display())]
     MapTooSmall {
         /// The partition's directory.
         path: PathBuf,
         /// The size.
         bytes: usize,
+    },
+    /// New segments could not be put in the place of the old ones, or only some of them: the next loader finishes it, or undoes it.
+    #[error("{source}; it is left half done until the log is recovered, as the next mount does")]
+    HalfDone {
+        /// What failed.
+        source: LogError,
     },
     /// Somebody wanted it to stop; nothing has changed since the last group of segments.
     #[error("{}: stopped", path.display())]
@@ -167,6 +169,8 @@ pub struct Watcher<'a> {
     pub stop: &'a AtomicBool,
     /// Told of bytes that were read, piece by piece.
     pub read: &'a dyn Fn(u64),
+    /// Told of files that wait for their removal.
+    pub set_aside: &'a dyn Fn(PathBuf),
 }
 
 impl Compaction<'_> {
@@ -290,8 +294,8 @@ impl Reading<'_> {
                 }
             };
             let old: Vec<_> = group.iter().map(|segment| segment.base).collect();
-            let replaced = swap::replace(compaction.disk, compaction.directory, &new, &old)?;
-            compacted.set_aside.extend(replaced);
+            swap::replace(compaction.disk, compaction.directory, &new, &old, self.watcher.set_aside)
+                .map_err(|source| CompactionError::HalfDone { source })?;
             compacted.segments.0 += old.len() as u64;
             compacted.segments.1 += new.len() as u64;
         }

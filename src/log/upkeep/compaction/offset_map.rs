@@ -67,6 +67,7 @@ impl OffsetMap {
         let Some(slot) = self.slots.get_mut(at) else { return false };
         self.len += usize::from(slot.offset < 0);
         *slot = Slot { hash, offset: offset.0 };
+        self.set_latest(offset);
         true
     }
 

@@ -157,8 +157,7 @@ impl Survivors<'_> {
             return Ok(judged(if keeps_empty { Left::Empty } else { Left::Nothing }, without_key));
         }
         let has_tombstone = kept.iter().any(|record| record.value.is_none());
-        let needs_horizon =
-            header.magic == 2 && horizon.is_none() && (has_tombstone || header.is_control && may_go);
+        let needs_horizon = horizon.is_none() && (has_tombstone || header.is_control && may_go);
         if kept.len() == all && header.magic == 2 && !needs_horizon {
             return Ok(judged(Left::Whole { records: all }, 0));
         }

@@ -19,7 +19,7 @@ use crate::log::upkeep::compaction::cleaned::{FILE_TYPES, path};
 use crate::log::upkeep::removal;
 use crate::units::Offset;
 
-/// Replaces the segments with the bases `old` by the `.cleaned` ones with the bases `new`; the files that wait for their removal.
+/// Replaces the segments with the bases `old` by the `.cleaned` ones with the bases `new`; told are the files that wait for their removal.
 ///
 /// # Errors
 /// The system's: the next loader finishes it or undoes it.
@@ -28,25 +28,24 @@ pub(super) fn replace(
     directory: &Path,
     new: &[Offset],
     old: &[Offset],
-) -> Result<Vec<PathBuf>, LogError> {
+    tell: &dyn Fn(PathBuf),
+) -> Result<(), LogError> {
     for base in new.iter().rev() {
         rename_all(disk, directory, *base, FileState::Cleaned, FileState::Swap)?;
     }
     disk::sync_directory(disk, directory)?;
-    let mut set_aside = Vec::new();
     for base in old {
-        set_aside.extend(removal::set_aside(disk, directory, *base)?);
+        removal::set_aside(disk, directory, *base, tell)?;
     }
     // The producers at a base are those of a segment that begins there.
     for base in old.iter().filter(|base| !new.contains(base)) {
-        set_aside.extend(removal::set_snapshot_aside(disk, directory, *base)?);
+        removal::set_snapshot_aside(disk, directory, *base, tell)?;
     }
     disk::sync_directory(disk, directory)?;
     for base in new {
         rename_all(disk, directory, *base, FileState::Swap, FileState::Live)?;
     }
-    disk::sync_directory(disk, directory)?;
-    Ok(set_aside)
+    disk::sync_directory(disk, directory)
 }
 
 fn rename_all(
