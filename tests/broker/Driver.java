@@ -249,12 +249,14 @@ public class Driver {
                 // Kafka's own is 0/0 where there is nothing.
                 double ratio = toClean.totalBytes() > 0 ? toClean.cleanableRatio() : 0;
                 boolean isDirty = toClean.cleanableBytes() > 0;
+                long begun = System.nanoTime();
                 long end = isDirty ? cleaner(Integer.parseInt(w[5]), time).doClean(toClean, now).getKey() : dirty;
+                long millis = (System.nanoTime() - begun) / 1_000_000;
                 return "{\"firstDirty\":" + dirty + ",\"firstUncleanable\":" + uncleanable + ",\"upTo\":"
                     + toClean.firstUncleanableOffset() + ",\"isReset\":"
                     + call(offsets, offsets.getClass(), "forceUpdateCheckpoint") + ",\"isDue\":" + isDue + ",\"cleanBytes\":" + toClean.cleanBytes()
                     + ",\"cleanableBytes\":" + toClean.cleanableBytes() + ",\"cleanableRatio\":" + ratio + ",\"isCleanable\":"
-                    + isCleanable + ",\"end\":" + end + close(log);
+                    + isCleanable + ",\"millis\":" + millis + ",\"end\":" + end + close(log);
             } catch (Exception e) {
                 log.closeQuietly();
                 throw e;
