@@ -127,8 +127,11 @@ struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     fn nullable_text(&mut self) -> Result<Option<&'a str>, MetadataFault> {
-        let bytes =
-            if self.is_flexible { self.rest.nullable_compact_bytes() } else { self.rest.nullable_short_bytes() };
+        let bytes = if self.is_flexible {
+            self.rest.nullable_compact_bytes()
+        } else {
+            self.rest.nullable_short_bytes()
+        };
         let text = |bytes| std::str::from_utf8(bytes).map_err(|_| MetadataFault::Utf8);
         bytes?.map(text).transpose()
     }

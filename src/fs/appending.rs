@@ -225,7 +225,7 @@ impl Fs {
         let partition = self.view(key)?.partition.clone();
         let Origin::Directory(directory) = &partition.origin else { return Err(FsError::ReadOnly) };
         let owned = writing.directory_of(directory).ok_or(FsError::ReadOnly)?;
-        let config = self.of_topic(&key.topic).log_config();
+        let config = self.configs_of(&key.topic).log_config();
         Ok(owned.appender(&partition.name, directory, &config)?)
     }
 

@@ -32,9 +32,11 @@ impl Fs {
         let partitions = tree.topics.get(&**topic).ok_or(FsError::NotFound)?;
         let rows: Vec<_> = partitions.iter().map(|partition| self.row(topic, partition)).collect();
         let partitions: Vec<&Partition> = partitions.iter().map(|partition| &**partition).collect();
+        let configs = self.configs_of(topic);
+        let details = configs.details();
         Ok(match form {
-            OverviewForm::Text => overview::topic_text(topic, &partitions, &rows).into_bytes(),
-            OverviewForm::Json => overview::topic_json(topic, &partitions, &rows),
+            OverviewForm::Text => overview::topic_text(topic, &details, &partitions, &rows).into_bytes(),
+            OverviewForm::Json => overview::topic_json(topic, &details, &partitions, &rows),
         })
     }
 
