@@ -110,6 +110,16 @@ fn topics_and_configs_are_those_of_kafkas_dump() {
 }
 
 #[test]
+fn no_file_of_the_metadata_stays_open() {
+    let (copy, metadata, _) = kraft();
+    let cluster = Cluster::new(copy.path().to_str().unwrap(), Limits::default());
+    assert!(cluster.now().of_topic("ep").id.is_some());
+    let open =
+        fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    assert_eq!(open.filter(|path| path.starts_with(&metadata)).count(), 0);
+}
+
+#[test]
 fn each_snapshot_is_what_kafkas_dump_says() {
     let (copy, metadata, expect) = kraft();
     fs::remove_file(metadata.join("00000000000000000000.log")).unwrap();

@@ -103,6 +103,8 @@ fn configs_are_those_that_the_broker_says() {
     let expected = kafka.run(&["configs", &boot, "plain"]);
     broker.stop(&mut kafka);
     source.compare("plain", &expected);
+    // From the newest snapshot on, and as it was read from the beginning.
+    Source::of(&broker).compare("plain", &expected);
     // Without the broker's own file its defaults are Kafka's.
     let alone = shown::open(broker.data().to_str().unwrap(), Options::default());
     let info: Value = serde_json::from_slice(&shown::read(&alone, "plain/info.json")).unwrap();

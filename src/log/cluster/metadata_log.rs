@@ -6,6 +6,7 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::format::batch::{Batch, Decoder, Limits};
 use crate::format::control::ControlType;
@@ -20,7 +21,7 @@ use crate::log::segment::Segment;
 use crate::log::segment::scan::{Scanner, Start, Step, Tail};
 use crate::units::{Offset, Position, TopicPartition};
 
-/// Descriptors kept open.
+/// Descriptors open at once.
 const OPEN_FILES: NonZeroUsize = NonZeroUsize::MIN;
 /// Places that are told of.
 const MAX_PROBLEMS: usize = 16;
@@ -30,6 +31,7 @@ const MAX_PROBLEMS: usize = 16;
 pub struct MetadataLog {
     directory: PathBuf,
     partition: Partition,
+    pool: Arc<FilePool>,
     limits: Limits,
     /// As what it was read.
     seen: Option<State>,
@@ -57,8 +59,8 @@ impl MetadataLog {
         let name = TopicPartition { topic: METADATA_TOPIC.to_owned(), partition: 0 };
         let pool = Arc::new(FilePool::new(OPEN_FILES));
         let origin = Origin::Directory(directory.clone());
-        let partition = Partition::new(name, "0".to_owned(), origin, Bounds::default(), pool, limits);
-        Self { directory, partition, limits, seen: None, read: Read::default() }
+        let partition = Partition::new(name, "0".to_owned(), origin, Bounds::default(), pool.clone(), limits);
+        Self { directory, partition, pool, limits, seen: None, read: Read::default() }
     }
 
     /// What was read says of topics.
@@ -76,8 +78,14 @@ impl MetadataLog {
         &self.read.problems
     }
 
-    /// Reads what is new; whether there was anything.
+    /// Reads what is new; whether there was anything. No file stays open: a broker may delete it.
     pub fn look(&mut self) -> bool {
+        let has_changed = self.look_at_files();
+        self.pool.expire(Duration::ZERO);
+        has_changed
+    }
+
+    fn look_at_files(&mut self) -> bool {
         match self.state() {
             Ok(state) if self.seen == Some(state) => false,
             Ok(state) => {
