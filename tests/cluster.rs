@@ -25,12 +25,18 @@ use topicfs::format::batch::Limits;
 use topicfs::fs::options::Options;
 use topicfs::fs::topic_configs::TopicConfigs;
 use topicfs::log::cluster::{Cluster, Layer, TopicInCluster};
+use topicfs::log::source::SourceOptions;
 
 /// Id and configs by topic.
 type Topics = BTreeMap<String, (String, BTreeMap<String, String>)>;
 
+const OPTIONS: SourceOptions = SourceOptions {
+    limits: Limits { max_batch_bytes: 128 << 20, max_decoded_bytes: 256 << 20 },
+    follow_symlinks: false,
+};
+
 fn now(spec: &Path, topic: &str) -> TopicInCluster {
-    Cluster::new(spec.to_str().unwrap(), Limits::default()).now().of_topic(topic)
+    Cluster::new(spec.to_str().unwrap(), OPTIONS).now().of_topic(topic)
 }
 
 /// The topics of these names as we read them, without what brokers set.
@@ -112,7 +118,7 @@ fn topics_and_configs_are_those_of_kafkas_dump() {
 #[test]
 fn no_file_of_the_metadata_stays_open() {
     let (copy, metadata, _) = kraft();
-    let cluster = Cluster::new(copy.path().to_str().unwrap(), Limits::default());
+    let cluster = Cluster::new(copy.path().to_str().unwrap(), OPTIONS);
     assert!(cluster.now().of_topic("ep").id.is_some());
     let open =
         fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
@@ -140,7 +146,7 @@ fn a_snapshot_without_its_footer_does_not_count() {
     fs::remove_file(&newest).unwrap();
     for len in (0..bytes.len()).step_by(13) {
         fs::write(&newest, &bytes[..len]).unwrap();
-        let cluster = Cluster::new(copy.path().to_str().unwrap(), Limits::default());
+        let cluster = Cluster::new(copy.path().to_str().unwrap(), OPTIONS);
         assert_eq!(read(copy.path(), &NAMES), expected, "{len} bytes");
         let problems = cluster.now().problems.clone();
         assert_eq!(problems.len(), 1, "{len} bytes: {problems:?}");
@@ -167,7 +173,7 @@ fn damage_takes_no_more_than_what_it_hits() {
         let mut bytes = sound.clone();
         bytes[at] ^= 0x55;
         fs::write(&log, bytes).unwrap();
-        let cluster = Cluster::new(copy.path().to_str().unwrap(), Limits::default());
+        let cluster = Cluster::new(copy.path().to_str().unwrap(), OPTIONS);
         let told = cluster.now().problems.len();
         assert!(told > 0 || read(copy.path(), &NAMES) == expected, "byte {at}");
     }
@@ -297,7 +303,7 @@ fn chosen(words: &str, yaml: &str, cluster: &Path, topic: &str) -> TopicConfigs 
     fs::write(&file, yaml).unwrap();
     let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
     let options = Config::load(Some(&file), &words, Caller::Person).unwrap().options;
-    let cluster = Cluster::new(cluster.to_str().unwrap(), Limits::default());
+    let cluster = Cluster::new(cluster.to_str().unwrap(), OPTIONS);
     TopicConfigs::new(&options, &cluster, topic)
 }
 
@@ -375,4 +381,56 @@ fn a_mount_sees_configs_change() {
     made.append(&[config(2, "a", NAME, SET)]);
     std::thread::sleep(std::time::Duration::from_millis(1_100));
     assert_eq!(lines(), ["config                  retention.ms=1 (__cluster_metadata: topic)"]);
+}
+
+#[test]
+fn a_partition_of_a_topic_that_was_made_again_has_both_ids() {
+    let mut made = Made::new();
+    made.append(&[topic("a", 1)]);
+    let partition = made.path().join("a-0");
+    fs::create_dir(&partition).unwrap();
+    fs::write(partition.join("00000000000000000000.log"), []).unwrap();
+    let ids = || {
+        let fs = shown::open(made.path().to_str().unwrap(), Options::default());
+        let info: Value = serde_json::from_slice(&shown::read(&fs, "a/0/info.json")).unwrap();
+        let of_both = ["a/0/info", "a/info"].map(|path| String::from_utf8(shown::read(&fs, path)).unwrap());
+        (info["topic_id"].clone(), of_both.map(|text| text.contains("in the cluster")))
+    };
+    let (ours, before) = ("AQEBAQEBAQEBAQEBAQEBAQ", "k6DiXPXGQLmYwMCNt-_cyg");
+    assert_eq!(ids(), (ours.into(), [false; 2]), "as the cluster says");
+    for (id, is_other) in [(ours, false), (before, true)] {
+        fs::write(partition.join("partition.metadata"), format!("version: 0\ntopic_id: {id}")).unwrap();
+        assert_eq!(ids(), (id.into(), [is_other; 2]));
+    }
+}
+
+#[test]
+fn values_that_cannot_be_are_told_with_the_topic() {
+    let mut made = Made::new();
+    made.append(&[topic("a", 1), config(2, "a", NAME, Some("soon"))]);
+    fs::create_dir(made.path().join("a-0")).unwrap();
+    fs::write(made.path().join("a-0/00000000000000000000.log"), []).unwrap();
+    let fs = shown::open(made.path().to_str().unwrap(), Options::default());
+    let problems = String::from_utf8(shown::read(&fs, ".topicfs/problems")).unwrap();
+    assert!(problems.contains("a: retention.ms can't be \"soon\""), "{problems}");
+}
+
+#[test]
+fn of_ten_thousand_topics_only_what_is_new_is_read() {
+    let mut made = Made::new();
+    for batch in 0..100_u32 {
+        let names: Vec<String> = (0..100).map(|number| format!("topic-{batch}-{number}")).collect();
+        let records = names.iter().flat_map(|name| [topic(name, 1), config(2, name, NAME, SET)]);
+        made.append(&records.collect::<Vec<_>>());
+    }
+    let cluster = Cluster::new(made.path().to_str().unwrap(), OPTIONS);
+    let began = std::time::Instant::now();
+    assert_eq!(cluster.now().of_topic("topic-99-99").configs.len(), 1);
+    let whole = began.elapsed();
+    made.append(&[config(2, "topic-99-99", "segment.ms", SET)]);
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    let began = std::time::Instant::now();
+    assert_eq!(cluster.now().of_topic("topic-99-99").configs.len(), 2);
+    let grown = began.elapsed();
+    assert!(grown < std::time::Duration::from_millis(500), "{grown:?}, and {whole:?} for all");
 }

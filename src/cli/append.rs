@@ -66,7 +66,7 @@ fn open(
     create: bool,
     config: &Config,
 ) -> anyhow::Result<Arc<Appender>> {
-    let cluster = Cluster::new(source, config.options.of_source().limits);
+    let cluster = Cluster::new(source, config.options.of_source());
     let log_config = TopicConfigs::new(&config.options, &cluster, &name.topic).log_config();
     let mut siblings = Vec::new();
     for directory in owned {

@@ -123,7 +123,7 @@ impl Fs {
         let (uid, gid) = process.map_or((0, 0), |meta| (meta.uid(), meta.gid()));
         Ok(Self {
             source,
-            cluster: Cluster::new(spec, options.of_source().limits),
+            cluster: Cluster::new(spec, options.of_source()),
             config_text,
             owner: Owner::only(uid, gid),
             started: SystemTime::now(),

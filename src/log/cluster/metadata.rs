@@ -21,11 +21,11 @@ pub struct Topic {
     pub configs: Configs,
 }
 
-/// The topics, and the configs of brokers that are defaults for them.
+/// The topics, and the configs of brokers that are defaults for them. A copy shares each topic.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metadata {
-    topics: HashMap<String, Topic>,
-    names: HashMap<Uuid, String>,
+    topics: HashMap<Arc<str>, Arc<Topic>>,
+    names: HashMap<Uuid, Arc<str>>,
     /// In 2.8 a topic's configs came before the topic.
     early: HashMap<String, Configs>,
     /// By id; that of all brokers is empty.
@@ -52,7 +52,7 @@ pub struct Replay {
 impl Metadata {
     /// A topic, if there is one of that name.
     pub fn topic(&self, name: &str) -> Option<&Topic> {
-        self.topics.get(name)
+        self.topics.get(name).map(|topic| &**topic)
     }
 
     /// The configs of a broker, by its id; the empty one stands for all brokers.
@@ -64,7 +64,8 @@ impl Metadata {
         match change {
             Change::Topic { name, id } => {
                 let configs = self.early.remove(&name).unwrap_or_default();
-                if let Some(old) = self.topics.insert(name.clone(), Topic { id, configs }) {
+                let name: Arc<str> = name.into();
+                if let Some(old) = self.topics.insert(name.clone(), Arc::new(Topic { id, configs })) {
                     self.names.remove(&old.id);
                 }
                 self.names.insert(id, name);
@@ -75,8 +76,8 @@ impl Metadata {
                 }
             }
             Change::TopicConfig { topic, name, value } => {
-                let configs = match self.topics.get_mut(&topic) {
-                    Some(known) => &mut known.configs,
+                let configs = match self.topics.get_mut(&*topic) {
+                    Some(known) => &mut Arc::make_mut(known).configs,
                     None => self.early.entry(topic).or_default(),
                 };
                 set(configs, name, value);

@@ -19,12 +19,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::format::batch::Limits;
 use crate::format::uuid::Uuid;
 use crate::log::cluster::metadata::{Configs, Metadata};
 use crate::log::cluster::metadata_log::MetadataLog;
 use crate::log::cluster::places::Places;
 use crate::log::problem::Problem;
+use crate::log::source::SourceOptions;
 
 /// Who has set a config, those that count more first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,7 +43,7 @@ pub enum Layer {
 #[derive(Debug)]
 pub struct Cluster {
     spec: String,
-    limits: Limits,
+    options: SourceOptions,
     state: Mutex<State>,
 }
 
@@ -78,8 +78,8 @@ pub struct TopicInCluster {
 
 impl Cluster {
     /// The cluster of the source that `spec` names.
-    pub fn new(spec: &str, limits: Limits) -> Self {
-        Self { spec: spec.to_owned(), limits, state: Mutex::default() }
+    pub fn new(spec: &str, options: SourceOptions) -> Self {
+        Self { spec: spec.to_owned(), options, state: Mutex::default() }
     }
 
     /// What it says now. The metadata is looked at once a second at most; of what has grown only the new part is read.
@@ -87,7 +87,7 @@ impl Cluster {
         const LOOK: Duration = Duration::from_secs(1);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.looked_at.is_none_or(|at| at.elapsed() >= LOOK) {
-            state.look(&self.spec, self.limits);
+            state.look(&self.spec, self.options);
             state.looked_at = Some(Instant::now());
         }
         state.known.clone()
@@ -95,14 +95,14 @@ impl Cluster {
 }
 
 impl State {
-    fn look(&mut self, spec: &str, limits: Limits) {
+    fn look(&mut self, spec: &str, options: SourceOptions) {
         let places = self.places.get_or_insert_with(|| Places::of(spec));
-        let found = places.metadata_partitions();
+        let found = places.metadata_partitions(options.follow_symlinks);
         let before = self.logs.len();
         self.logs.retain(|path, _| found.contains(path));
         let mut has_changed = self.looked_at.is_none() || self.logs.len() != before;
         for path in found {
-            let log = self.logs.entry(path.clone()).or_insert_with(|| MetadataLog::new(path, limits));
+            let log = self.logs.entry(path.clone()).or_insert_with(|| MetadataLog::new(path, options.limits));
             has_changed |= log.look();
         }
         if has_changed {

@@ -41,19 +41,20 @@ impl Places {
     }
 
     fn add_broker(&mut self, properties: &Properties) {
-        self.directories.extend(properties.get("metadata.log.dir").map(PathBuf::from));
+        self.directories.extend(properties.get("metadata.log.dir").map(|path| path.trim().into()));
         self.directories.extend(data_directories_of(properties));
         for (name, value) in properties.iter().filter(|(name, _)| synonyms::is_default_of_topics(name)) {
             self.server.entry(name.to_owned()).or_insert_with(|| value.to_owned());
         }
     }
 
-    /// The metadata partitions that are there now.
-    pub fn metadata_partitions(&self) -> BTreeSet<PathBuf> {
+    /// The metadata partitions that are there now; links only where they are followed.
+    pub fn metadata_partitions(&self, follows_links: bool) -> BTreeSet<PathBuf> {
+        let is_one = |path: &PathBuf| path.is_dir() && (follows_links || !path.is_symlink());
         let partition = |directory: &PathBuf| {
             [METADATA_TOPIC, METADATA_TOPIC_2_8].map(|topic| directory.join(format!("{topic}-0")))
         };
-        self.directories.iter().flat_map(partition).filter(|path| path.is_dir()).collect()
+        self.directories.iter().flat_map(partition).filter(is_one).collect()
     }
 
     /// The id of the broker, if the directories agree on it.
