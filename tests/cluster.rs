@@ -13,10 +13,11 @@ mod common;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use common::batches::{self, Plan};
-use common::fixtures;
 use common::shown::{self, ShownRecord};
+use common::{fixtures, mounted};
 use kafka_protocol::records::Compression;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -26,6 +27,7 @@ use topicfs::fs::options::Options;
 use topicfs::fs::topic_configs::TopicConfigs;
 use topicfs::log::cluster::{Cluster, Layer, TopicInCluster};
 use topicfs::log::source::SourceOptions;
+use topicfs::view::selection::Effort;
 
 /// Id and configs by topic.
 type Topics = BTreeMap<String, (String, BTreeMap<String, String>)>;
@@ -433,4 +435,38 @@ fn of_ten_thousand_topics_only_what_is_new_is_read() {
     assert_eq!(cluster.now().of_topic("topic-99-99").configs.len(), 2);
     let grown = began.elapsed();
     assert!(grown < std::time::Duration::from_millis(500), "{grown:?}, and {whole:?} for all");
+}
+
+#[test]
+fn what_is_appended_follows_the_cluster() {
+    let mut made = Made::new();
+    made.append(&[topic("a", 1), config(2, "a", "compression.type", Some("zstd"))]);
+    for (number, options, codec) in [("0", "timezone=UTC", 4), ("1", "compression.type=gzip", 1)] {
+        let mut append = mounted::topicfs();
+        append.args(["append", "--create", "-o", &format!("allow_cluster_topics,{options}")]);
+        append.arg(made.path()).arg(format!("a/{number}"));
+        let mut child = append.stdin(Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"one\ntwo\n").unwrap();
+        assert!(child.wait().unwrap().success());
+        let log = fs::read(made.path().join(format!("a-{number}/00000000000000000000.log"))).unwrap();
+        assert_eq!(log[22] & 7, codec, "{options}");
+    }
+}
+
+#[test]
+fn a_stat_reads_no_large_metadata() {
+    let mut made = Made::new();
+    fs::create_dir(made.path().join("a-0")).unwrap();
+    fs::write(made.path().join("a-0/00000000000000000000.log"), []).unwrap();
+    let many: Vec<_> = (0..60_000).map(|_| config(4, "", NAME, SET)).collect();
+    made.append(&[topic("a", 1)]);
+    made.append(&many);
+    let fs = shown::open(made.path().to_str().unwrap(), Options::default());
+    for path in ["a/info", "a/0/info.json", ".topicfs/problems"] {
+        let node = fs.resolve(path).unwrap();
+        let size = |effort| fs.attributes(1, &node, effort).unwrap().size;
+        assert_eq!(size(Effort::Bytes(0)), 0, "{path}");
+    }
+    let whole = shown::read(&fs, "a/info").len() as u64;
+    assert_eq!(fs.attributes(1, &fs.resolve("a/info").unwrap(), Effort::Bytes(0)).unwrap().size, whole);
 }

@@ -7,7 +7,7 @@ use crate::fs::mounted::Fs;
 use crate::fs::node::Node;
 use crate::log::partition::Partition;
 use crate::view::overview::{self, PartitionRow};
-use crate::view::partition_view::PartitionView;
+use crate::view::partition_view::{CHEAP_BYTES, PartitionView};
 use crate::view::selection::Effort;
 
 /// A glance at so many partitions is cheap; a `stat` looks at no more.
@@ -66,7 +66,8 @@ impl Fs {
             Node::TopicInfo(topic, _) => tree.topics.get(&**topic).map_or(0, Vec::len),
             _ => tree.topics.values().map(Vec::len).sum(),
         };
-        let is_cheap = count <= CHEAP_PARTITIONS || !matches!(effort, Effort::Bytes(_));
+        let is_near = !matches!(node, Node::TopicInfo(..)) || self.cluster().is_near(CHEAP_BYTES);
+        let is_cheap = count <= CHEAP_PARTITIONS && is_near || !matches!(effort, Effort::Bytes(_));
         is_cheap.then(|| self.overview(node)).transpose()
     }
 }

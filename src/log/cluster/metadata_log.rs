@@ -153,6 +153,21 @@ impl MetadataLog {
     }
 }
 
+/// How many bytes reading a metadata partition costs: those of its log and of its largest snapshot.
+pub(super) fn size(directory: &Path) -> u64 {
+    let (mut log, mut snapshot) = (0_u64, 0);
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let len = std::fs::symlink_metadata(&path).map_or(0, |meta| meta.len());
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("log") => log = log.saturating_add(len),
+            Some("checkpoint") => snapshot = len.max(snapshot),
+            _ => {}
+        }
+    }
+    log.saturating_add(snapshot)
+}
+
 impl Read {
     fn tell(&mut self, problem: Problem) {
         if self.problems.len() < MAX_PROBLEMS && !self.problems.contains(&problem) {

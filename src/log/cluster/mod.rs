@@ -82,6 +82,17 @@ impl Cluster {
         Self { spec: spec.to_owned(), options, state: Mutex::default() }
     }
 
+    /// Whether asking reads no more than `bytes`: it was asked before, or its metadata is so small.
+    pub fn is_near(&self, bytes: u64) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.looked_at.is_some() {
+            return true;
+        }
+        let places = state.places.get_or_insert_with(|| Places::of(&self.spec));
+        let partitions = places.metadata_partitions(self.options.follow_symlinks);
+        partitions.iter().map(|path| metadata_log::size(path)).fold(0, u64::saturating_add) <= bytes
+    }
+
     /// What it says now. The metadata is looked at once a second at most; of what has grown only the new part is read.
     pub fn now(&self) -> Arc<ClusterConfigs> {
         const LOOK: Duration = Duration::from_secs(1);
