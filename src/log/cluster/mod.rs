@@ -27,7 +27,7 @@ use crate::log::problem::Problem;
 use crate::log::source::SourceOptions;
 
 /// Who has set a config, those that count more first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layer {
     /// The topic's own.
     Topic,
@@ -130,11 +130,6 @@ impl State {
 }
 
 impl ClusterConfigs {
-    /// Whether there is a metadata partition.
-    pub const fn has_metadata(&self) -> bool {
-        self.metadata.is_some()
-    }
-
     /// What it says of a topic. The defaults of brokers are part of it for topics that it doesn't know, too.
     pub fn of_topic(&self, topic: &str) -> TopicInCluster {
         let mut configs = BTreeMap::new();
