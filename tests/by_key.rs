@@ -185,7 +185,7 @@ fn check(fs: &Fs, path: &str, records: &[ShownRecord]) {
         assert_eq!(pretty["offset"], latest.offset, "{file}.json");
         check_history(fs, &file, history);
     }
-    if fs.options().topic.by_key_listed {
+    if fs.options().topic.by_key_listed == Some(true) {
         let names = shown::names(fs, &format!("{path}/by-key"));
         assert_eq!(names, live.into_iter().collect::<Vec<_>>(), "{path}");
     }
@@ -223,7 +223,7 @@ fn check_both(fs: &Fs, model: &Model) {
 
 fn options(max_memory: u64, cache: Option<&Path>) -> Options {
     Options {
-        topic: TopicOptions { by_key_listed: true, ..TopicOptions::default() },
+        topic: TopicOptions { by_key_listed: true, ..TopicOptions::default() }.choices(),
         by_key_max_memory: max_memory,
         cache_dir: cache.map(Path::to_owned),
         ..Options::default()

@@ -100,7 +100,7 @@ impl<'a> Checked<'a> {
 
     fn check_all(&self, fs: &Fs, numbers: &mut Numbers) {
         self.check_formats(fs, "log", self.start(), self.end());
-        let tail = fs.options().topic.tail_records;
+        let tail = fs.options().of_topic("x").tail_records;
         self.check_formats(fs, "tail", self.nth_from_end(usize::try_from(tail).unwrap()), self.end());
         self.check_segments(fs);
         self.check_source_files(fs);
@@ -231,7 +231,7 @@ fn options() -> Options {
     let mut formats = Formats::default();
     formats.add("own", Template::parse(model::TEMPLATE).unwrap()).unwrap();
     let topic = TopicOptions { tail_records: 5, ..TopicOptions::default() };
-    Options { topic, formats: formats.into(), ..Options::default() }
+    Options { topic: topic.choices(), formats: formats.into(), ..Options::default() }
 }
 
 fn check_everything(directory: &Directory, model: &Model, seed: u64) {

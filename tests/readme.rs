@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::console::examples;
+use common::fixtures;
 use common::mounted::{self, Mounted};
 
 /// The sample data, as `data` in a directory of its own.
@@ -62,6 +63,18 @@ fn the_commands_of_the_document_of_configurations_print_what_it_shows() {
     let directory = sample_data();
     std::fs::write(directory.path().join("topicfs.yaml"), yaml).expect("it can be written");
     check_document("docs/config.md", 5, directory.path());
+}
+
+#[test]
+fn the_commands_of_the_document_of_info_print_what_it_shows() {
+    if !mounted::has("jq") {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    for (case, name) in [("kraft", "metadata"), ("epochs", "data")] {
+        fixtures::copy_into(&fixtures::case("4.4.0", case).data_dirs()[0], &directory.path().join(name));
+    }
+    check_document("docs/info.md", 2, directory.path());
 }
 
 /// Runs the commands of a document in a directory, where `data` is the sample data.

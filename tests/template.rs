@@ -299,7 +299,10 @@ fn listings_show_the_formats_that_a_topic_asks_for() {
     assert_eq!(shown::read(&fs, "old-0/0/log.kv"), b"=old\n=\nk=\n");
     // What is in force can be used again.
     let again = open(source.path(), &String::from_utf8(shown::read(&fs, ".topicfs/config.yaml")).unwrap());
-    assert_eq!(again.options(), fs.options());
+    assert_eq!(again.config_text(), fs.config_text());
+    for topic in ["odd", "old-0", "old-1"] {
+        assert_eq!(again.options().of_topic(topic), fs.options().of_topic(topic));
+    }
 }
 
 #[test]

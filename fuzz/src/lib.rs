@@ -23,7 +23,7 @@ pub const MEMORY: usize = 1 << 20;
 pub type Target = (&'static str, fn(&[u8]), usize);
 
 /// All targets, each also a program in `fuzz_targets/`.
-pub const TARGETS: [Target; 25] = [
+pub const TARGETS: [Target; 26] = [
     ("batch", targets::batch::check, 512),
     ("message_set", targets::message_set::check, 512),
     ("gzip", targets::compressed::gzip, 512),
@@ -40,6 +40,7 @@ pub const TARGETS: [Target; 25] = [
     ("topic_id", targets::small_files::topic_id, 64),
     ("uuid", targets::small_files::uuid, 64),
     ("control", targets::small_files::control, 64),
+    ("metadata_record", targets::small_files::metadata_record, 128),
     ("disk_names", targets::grammars::disk_names, 128),
     ("by_offset", targets::grammars::by_offset, 64),
     ("by_key", targets::grammars::by_key, 256),

@@ -102,6 +102,9 @@ fn add_file(corpora: &mut Corpora, path: &Path, bytes: &[u8]) {
     for part in path.iter().filter_map(|part| part.to_str()) {
         add(corpora, "disk_names", part.as_bytes().to_vec(), MAX_LEN);
     }
+    if path.iter().any(|part| part == "__cluster_metadata-0" || part == "@metadata-0") {
+        add_metadata(corpora, bytes);
+    }
     match name {
         _ if name.contains(".log") => add_log(corpora, bytes),
         _ if name.contains(".index") => add(corpora, "offset_index", front(8), MAX_LEN),
@@ -157,6 +160,17 @@ fn add_log(corpora: &mut Corpora, mut log: &[u8]) {
                     add(corpora, "control", part.to_vec(), 64);
                 }
             }
+        }
+    }
+}
+
+/// The values of the records in a log or a snapshot of the cluster's metadata; none of other files.
+fn add_metadata(corpora: &mut Corpora, mut log: &[u8]) {
+    let (mut decoder, limits) = (Decoder::default(), Limits::default());
+    while let Ok(batch) = Batch::parse(log) {
+        log = &log[batch.bytes.len()..];
+        for record in batch.records(&mut decoder, &limits).into_iter().flatten().flatten() {
+            add(corpora, "metadata_record", record.value.unwrap_or_default().to_vec(), 128);
         }
     }
 }

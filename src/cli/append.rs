@@ -11,10 +11,11 @@ use super::args::AppendArgs;
 use super::{own, progress};
 use crate::config::{Caller, Config};
 use crate::format::names::{self, PartitionDir};
-use crate::fs::topic_options::OfTopic;
+use crate::fs::topic_configs::TopicConfigs;
 use crate::log::append::appender::Appender;
 use crate::log::append::owned::OwnedDirectory;
 use crate::log::append::{now, topics, written_down};
+use crate::log::cluster::Cluster;
 use crate::units::TopicPartition;
 use crate::view::lines::LineFormat;
 use crate::view::lines::writer::LineWriter;
@@ -31,7 +32,7 @@ pub fn run(args: &AppendArgs) -> anyhow::Result<ExitCode> {
     let (name, format) = target(&args.partition)?;
     let owned = own::own(&args.source, &config)?;
     owned.iter().for_each(own::tell_of_cluster);
-    let appender = open(&owned, &name, args.create, &config)?;
+    let appender = open(&args.source, &owned, &name, args.create, &config)?;
     let appended = append_all(LineWriter::new(format, appender));
     // What is in the log is closed in order, whatever happened.
     let closed = owned.iter().try_for_each(OwnedDirectory::close);
@@ -59,12 +60,14 @@ fn target(text: &str) -> anyhow::Result<(TopicPartition, LineFormat)> {
 
 /// Opens a partition where it is, or makes it.
 fn open(
+    source: &str,
     owned: &[OwnedDirectory],
     name: &TopicPartition,
     create: bool,
     config: &Config,
 ) -> anyhow::Result<Arc<Appender>> {
-    let log_config = OfTopic::new(&config.options, &name.topic).log_config();
+    let cluster = Cluster::new(source, config.options.of_source());
+    let log_config = TopicConfigs::new(&config.options, &cluster, &name.topic).log_config();
     let mut siblings = Vec::new();
     for directory in owned {
         for (found, path) in written_down::partitions(directory.path())? {

@@ -8,15 +8,19 @@ use anyhow::anyhow;
 use super::args::upkeep::CleanArgs;
 use super::{FOUND_WRONG, own, progress};
 use crate::config::{Caller, Config};
-use crate::fs::topic_options::OfTopic;
-use crate::log::append::now;
+use crate::fs::topic_configs::{CLEANUP_POLICY, TopicConfigs};
+use crate::log::LogError;
 use crate::log::append::owned::OwnedDirectory;
 use crate::log::append::written_down::{self, WrittenDown};
+use crate::log::append::{now, topics};
+use crate::log::cluster::Cluster;
 use crate::log::source;
-use crate::log::upkeep::removal::Due;
+use crate::log::upkeep::policy::Policy;
+use crate::log::upkeep::removal;
 use crate::log::upkeep::survey::Survey;
 use crate::log::upkeep::work::{Job, UpkeepError};
 use crate::units::{Timestamp, TopicPartition};
+use crate::view::configs::ConfigSource;
 
 mod explained;
 
@@ -33,14 +37,15 @@ pub fn run(args: &CleanArgs) -> anyhow::Result<ExitCode> {
 /// Whether all could be looked at.
 fn dry_run(args: &CleanArgs, config: &Config) -> anyhow::Result<bool> {
     let (now, limits) = (now(), config.options.of_source().limits);
+    let cluster = Cluster::new(&args.source, config.options.of_source());
     let mut all_done = true;
     let mut wanted = Wanted::new(&args.partitions);
     for data in source::data_directories(&args.source)? {
         let written = WrittenDown::read(&data);
         for (name, directory) in wanted.of(&data)? {
-            let of_topic = OfTopic::new(&config.options, &name.topic);
+            let due = Due::new(config, &cluster, &name, &directory);
             let survey = Survey::new(&directory, &name, &written.bounds(&name), limits);
-            let told = survey.and_then(|survey| tell(&name, &survey, &of_topic, now));
+            let told = survey.and_then(|survey| tell(&name, &survey, &due, now));
             if let Err(error) = told {
                 println!("{name}: {error}");
                 all_done = false;
@@ -52,19 +57,17 @@ fn dry_run(args: &CleanArgs, config: &Config) -> anyhow::Result<bool> {
 }
 
 /// Prints what would become of a partition, and why.
-fn tell(
-    name: &TopicPartition,
-    survey: &Survey,
-    of_topic: &OfTopic,
-    now: Timestamp,
-) -> Result<(), crate::log::LogError> {
-    let policy = of_topic.policy();
-    println!("{name}: {}", explained::log(survey, &policy));
-    for line in explained::retention(survey, &policy, now)? {
+fn tell(name: &TopicPartition, survey: &Survey, due: &Due, now: Timestamp) -> Result<(), LogError> {
+    let Due { configs, policy, doubt } = due;
+    println!("{name}: {}", explained::log(survey, configs, policy));
+    if let Some(doubt) = doubt {
+        println!("  {doubt}");
+    }
+    for line in explained::retention(survey, policy, now)? {
         println!("  {line}");
     }
     if policy.compact {
-        println!("  {}", explained::compaction(survey, &policy, now)?);
+        println!("  {}", explained::compaction(survey, policy, now)?);
     }
     Ok(())
 }
@@ -72,14 +75,17 @@ fn tell(
 /// Whether all could be done.
 fn clean(args: &CleanArgs, config: &Config) -> anyhow::Result<bool> {
     let owned = own::own(&args.source, config)?;
+    let cluster = Cluster::new(&args.source, config.options.of_source());
     let mut all_done = true;
     let mut wanted = Wanted::new(&args.partitions);
     for data in &owned {
         for (name, directory) in wanted.of(data.path())? {
-            let of_topic = OfTopic::new(&config.options, &name.topic);
-            let (log_config, policy) = (of_topic.log_config(), of_topic.policy());
-            let (name, directory, config_of, policy) = (&name, &*directory, &log_config, &policy);
-            let job = Job { owned: data, name, directory, config: config_of, policy, now: now() };
+            let Due { configs, policy, doubt } = &Due::new(config, &cluster, &name, &directory);
+            if let Some(doubt) = doubt {
+                println!("{name}: {doubt}");
+            }
+            let (name, directory, log_config) = (&name, &*directory, &configs.log_config());
+            let job = Job { owned: data, name, directory, config: log_config, policy, now: now() };
             if let Err(error) = clean_one(&job, config.options.dedupe_buffer_bytes) {
                 println!("{name}: {error}");
                 all_done = false;
@@ -108,7 +114,39 @@ fn clean_one(job: &Job<'_>, map_bytes: usize) -> Result<(), UpkeepError> {
     }
     bar.finish_and_clear();
     // Nobody reads through us; who has a file open keeps it.
-    Ok(job.owned.remove_set_aside(Due::All)?)
+    Ok(job.owned.remove_set_aside(removal::Due::All)?)
+}
+
+/// What is due to a partition.
+struct Due {
+    configs: TopicConfigs,
+    policy: Policy,
+    /// Why nothing is, though its cluster may have named a policy.
+    doubt: Option<&'static str>,
+}
+
+impl Due {
+    fn new(config: &Config, cluster: &Cluster, name: &TopicPartition, directory: &Path) -> Self {
+        let configs = TopicConfigs::new(&config.options, cluster, &name.topic);
+        let policy = configs.brokers_policy();
+        let id = topics::topic_id(directory);
+        let doubt = if configs.source(CLEANUP_POLICY) == ConfigSource::Mount || configs.id.is_none() {
+            None
+        } else if id.is_some() && id != configs.id {
+            Some(
+                "its id is another one than that of the topic in the cluster: nothing is done by that one's policy",
+            )
+        } else if !cluster.now().problems.is_empty() {
+            Some(
+                "the cluster's metadata is damaged, and may have another policy for it: nothing is done by the one that can be read",
+            )
+        } else {
+            None
+        };
+        let policy =
+            if doubt.is_some() { Policy { delete: false, compact: false, ..policy } } else { policy };
+        Self { configs, policy, doubt }
+    }
 }
 
 /// The partitions that were asked for.

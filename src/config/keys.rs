@@ -9,7 +9,7 @@ use super::kind::Kind;
 use crate::fs::options::{
     CleanupPolicy, CompressionType, From, Isolation, Listing, OnDamage, TimestampType, UpTo,
 };
-use crate::fs::topic_options::TopicChoices;
+use crate::fs::topic_options::{TopicChoices, TopicOptions};
 use crate::view::encoding::Encoding;
 
 /// An option that has its place in a `T`: its name, the kind of its value and where that is kept.
@@ -333,12 +333,7 @@ impl AnyKey {
         let formats = config.options.formats.clone();
         match self {
             Self::Mount(key) => key.kind.assign(config, value, &formats),
-            Self::Topic(key) => {
-                let mut choices = TopicChoices::default();
-                key.kind.assign(&mut choices, value, &formats)?;
-                config.options.topic.set(&choices);
-                Ok(())
-            }
+            Self::Topic(key) => key.kind.assign(&mut config.options.topic, value, &formats),
         }
     }
 }
@@ -351,7 +346,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// The options as lines of a help text: name, values with the default first, what it does.
 pub fn help() -> String {
     let config = Config::default();
-    let choices = config.options.topic.choices();
+    let choices = TopicOptions::default().choices();
     let mut text = String::new();
     TOPIC_KEYS.iter().for_each(|key| key.help(&choices, &mut text));
     KEYS.iter().for_each(|key| key.help(&config, &mut text));

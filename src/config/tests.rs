@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::fs::options::{Access, From, Isolation, OnDamage, UpTo};
+use crate::fs::topic_options::CONFIGS;
 use crate::view::encoding::Encoding;
 
 fn read(text: &str) -> Result<Config, String> {
@@ -28,13 +29,16 @@ fn a_file_sets_every_kind_of_option() {
          max_batch_bytes: 64MiB\ncache_dir: /tmp/c\ncache_limit: 1048576\nmax_read_rate: 50MiB\nallow_other: true\n",
     )
     .unwrap();
-    assert_eq!(config.options.topic.isolation, Isolation::ReadCommitted);
-    assert_eq!(config.options.topic.up_to, UpTo::HighWatermark);
-    assert_eq!(config.options.topic.from, From::FirstSegment);
-    assert_eq!(config.options.topic.on_damage, OnDamage::Error);
-    assert_eq!(config.options.topic.tail_records, 50);
-    assert_eq!(config.options.topic.formats_listed, ["jsonl", "tsv"]);
-    assert_eq!((config.options.topic.key, config.options.topic.value), (Encoding::Text, Encoding::Json));
+    assert_eq!(config.options.of_topic("x").isolation, Isolation::ReadCommitted);
+    assert_eq!(config.options.of_topic("x").up_to, UpTo::HighWatermark);
+    assert_eq!(config.options.of_topic("x").from, From::FirstSegment);
+    assert_eq!(config.options.of_topic("x").on_damage, OnDamage::Error);
+    assert_eq!(config.options.of_topic("x").tail_records, 50);
+    assert_eq!(config.options.of_topic("x").formats_listed, ["jsonl", "tsv"]);
+    assert_eq!(
+        (config.options.of_topic("x").key, config.options.of_topic("x").value),
+        (Encoding::Text, Encoding::Json)
+    );
     assert_eq!(config.options.measure_wait, Duration::from_millis(500));
     assert_eq!(config.options.max_batch_bytes, 64 << 20);
     assert_eq!(config.options.cache_dir, Some(PathBuf::from("/tmp/c")));
@@ -117,10 +121,13 @@ fn words_set_options() {
     let config =
         words("isolation=read_committed,value=json,tail_records=5,formats_listed=txt:tsv,nonempty=false");
     let config = config.unwrap();
-    assert_eq!(config.options.topic.isolation, Isolation::ReadCommitted);
-    assert_eq!((config.options.topic.key, config.options.topic.value), (Encoding::Text, Encoding::Json));
-    assert_eq!(config.options.topic.tail_records, 5);
-    assert_eq!(config.options.topic.formats_listed, ["txt", "tsv"]);
+    assert_eq!(config.options.of_topic("x").isolation, Isolation::ReadCommitted);
+    assert_eq!(
+        (config.options.of_topic("x").key, config.options.of_topic("x").value),
+        (Encoding::Text, Encoding::Json)
+    );
+    assert_eq!(config.options.of_topic("x").tail_records, 5);
+    assert_eq!(config.options.of_topic("x").formats_listed, ["txt", "tsv"]);
 }
 
 #[test]
@@ -179,13 +186,13 @@ fn words_win_over_the_file_and_the_last_word_wins() {
         let options: Vec<String> = options.iter().map(ToString::to_string).collect();
         Config::load(Some(&file), &options, Caller::Person).unwrap().options
     };
-    assert_eq!(load(&[]).topic.tail_records, 7);
+    assert_eq!(load(&[]).topic.tail_records, Some(7));
     let options = load(&["tail_records=8", "tail_records=9"]).topic;
-    assert_eq!((options.tail_records, options.from), (9, From::FirstSegment));
+    assert_eq!((options.tail_records, options.from), (Some(9), Some(From::FirstSegment)));
 
     let named = format!("config={}", file.display());
     let config = Config::load(None, &[named], Caller::MountHelper).unwrap();
-    assert_eq!(config.options.topic.tail_records, 7);
+    assert_eq!(config.options.of_topic("x").tail_records, 7);
 }
 
 #[test]
@@ -206,7 +213,9 @@ fn the_effective_configuration_reads_back() {
                value=json,cache_limit=5000,nonempty";
     for config in [Config::default(), words(set).unwrap()] {
         let text = config.to_yaml();
-        assert_eq!(read(&text), Ok(config), "{text}");
+        let again = read(&text).unwrap();
+        assert_eq!(again.to_yaml(), text);
+        assert_eq!(again.options.of_topic("x"), config.options.of_topic("x"), "{text}");
     }
 }
 
@@ -230,7 +239,8 @@ fn sections_are_read_whatever_their_order_and_come_back() {
     assert_eq!(options.of_topic("orders").on_damage, OnDamage::Error);
     assert_eq!(options.of_topic("orders").formats_listed, ["txt", "csv"]);
     let written = config.to_yaml();
-    assert_eq!(read(&written), Ok(config), "{written}");
+    let again = read(&written).unwrap();
+    assert_eq!((again.to_yaml(), &again.options.topics), (written, &config.options.topics));
 }
 
 #[test]
@@ -342,8 +352,8 @@ fn a_word_of_options_is_for_all_topics_and_rules_of_the_file_stay() {
         (options.of_topic("a").value, options.of_topic("b").value),
         (Encoding::Base64, Encoding::Json)
     );
-    assert_eq!(options.topic.formats_listed, ["csv", "txt"]);
-    assert_eq!(options.topic.timezone.iana_name(), Some("Europe/Berlin"));
+    assert_eq!(options.of_topic("c").formats_listed, ["csv", "txt"]);
+    assert_eq!(options.of_topic("c").timezone.iana_name(), Some("Europe/Berlin"));
     let section = "that is a section of the file that `config=FILE` names";
     assert_eq!(self::words("topics=a"), Err(format!("-o topics=a: {section}")));
 }
@@ -372,4 +382,17 @@ fn the_help_names_every_option_in_lines_that_fit() {
         assert!(help.contains(&format!("\n  {name}")) || help.starts_with(&format!("  {name}")));
     }
     assert!(help.lines().all(|line| line.len() <= 100), "{help}");
+}
+
+#[test]
+fn kafkas_configs_that_nobody_named_are_left_to_each_topic() {
+    let configs = |text: &str| -> Vec<String> {
+        let yaml: serde_yaml::Mapping = serde_yaml::from_str(text).unwrap();
+        let names = yaml.keys().filter_map(|key| key.as_str().map(str::to_owned));
+        names.filter(|name| CONFIGS.contains(&name.as_str())).collect()
+    };
+    assert_eq!(configs(&Config::default().to_yaml()), [""; 0]);
+    assert_eq!(configs(&words("retention.ms=1h").unwrap().to_yaml()), ["retention.ms"]);
+    let names: Vec<_> = keys::names().filter(|name| CONFIGS.contains(name)).collect();
+    assert_eq!(names.len(), CONFIGS.len(), "{names:?}");
 }

@@ -13,7 +13,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqA
 use super::keys::{self, AnyKey, KEYS, Key, TOPIC_KEYS};
 use super::value::Value;
 use super::{Config, ConfigError, suggestion};
-use crate::fs::topic_options::TopicChoices;
+use crate::fs::topic_options::{CONFIGS, TopicChoices, TopicOptions};
 use crate::view::format::Formats;
 
 /// The section of templates.
@@ -33,8 +33,15 @@ pub(super) fn read(config: &mut Config, path: &Path, text: &str) -> Result<(), C
 
 /// `config` as a file that [`read`] takes.
 pub(super) fn write(config: &Config) -> String {
-    let choices = config.options.topic.choices();
-    let entries = TOPIC_KEYS.iter().map(|key| (key.name.into(), key.kind.yaml(&choices)));
+    // Where nobody has named one of Kafka's configs, each topic has its own.
+    let is_shown = |key: &&Key<TopicChoices>| {
+        !CONFIGS.contains(&key.name) || !key.kind.yaml(&config.options.topic).is_null()
+    };
+    let mut options = TopicOptions::default();
+    options.set(&config.options.topic);
+    let choices = options.choices();
+    let keys = TOPIC_KEYS.iter().filter(is_shown);
+    let entries = keys.map(|key| (key.name.into(), key.kind.yaml(&choices)));
     let mut mapping: serde_yaml::Mapping = entries.collect();
     mapping.extend(KEYS.iter().map(|key| (key.name.into(), key.kind.yaml(config))));
     if let Some(formats) = formats::yaml(&config.options.formats) {

@@ -1,8 +1,10 @@
 //! Reads numbers and slices off the front of a byte slice; the variable layouts are parsed with it.
 //!
-//! Varints are zigzag LEB128, as in Protocol Buffers. Encodings longer than necessary are accepted, as Kafka does.
+//! Varints are zigzag LEB128, as in Protocol Buffers, but for the lengths and tags of the flexible wire format (KIP-482), which
+//! are unsigned. Encodings longer than necessary are accepted, as Kafka does.
 
 use crate::format::error::RecordFault;
+use crate::format::uuid::Uuid;
 
 /// What is left to read.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +60,12 @@ impl<'a> Cursor<'a> {
         self.nullable(len)
     }
 
+    /// The same with an i16.
+    pub(super) fn nullable_short_bytes(&mut self) -> Result<Option<&'a [u8]>, RecordFault> {
+        let len = self.i16()?;
+        self.nullable(i32::from(len))
+    }
+
     /// Bytes with a varint for their length; a negative length is null.
     #[inline]
     pub(super) fn nullable_varint_bytes(&mut self) -> Result<Option<&'a [u8]>, RecordFault> {
@@ -105,16 +113,59 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn long_varint(&mut self) -> Result<i32, RecordFault> {
+    /// An unsigned 32-bit varint.
+    pub(super) fn unsigned(&mut self) -> Result<u32, RecordFault> {
         let mut value = 0_u32;
         for shift in [0, 7, 14, 21, 28] {
             let byte = self.u8()?;
             value |= u32::from(byte & 0x7f).wrapping_shl(shift);
             if byte < 0x80 {
-                return Ok(unzigzag32(value));
+                return Ok(value);
             }
         }
         Err(RecordFault::Varint)
+    }
+
+    /// A length of the flexible wire format, an unsigned varint that is one more; 0 is null.
+    fn nullable_compact_len(&mut self) -> Result<Option<usize>, RecordFault> {
+        let len = self.unsigned()?.checked_sub(1);
+        len.map(|len| usize::try_from(len).map_err(|_| RecordFault::Length)).transpose()
+    }
+
+    /// The same of what can't be null.
+    pub(super) fn compact_len(&mut self) -> Result<usize, RecordFault> {
+        self.nullable_compact_len()?.ok_or(RecordFault::Length)
+    }
+
+    /// Bytes or a string of the flexible wire format.
+    pub(super) fn compact_bytes(&mut self) -> Result<&'a [u8], RecordFault> {
+        let len = self.compact_len()?;
+        self.take(len)
+    }
+
+    /// The same, or null.
+    pub(super) fn nullable_compact_bytes(&mut self) -> Result<Option<&'a [u8]>, RecordFault> {
+        let len = self.nullable_compact_len()?;
+        len.map(|len| self.take(len)).transpose()
+    }
+
+    /// 16 bytes.
+    pub(super) fn uuid(&mut self) -> Result<Uuid, RecordFault> {
+        self.chunk().map(Uuid)
+    }
+
+    /// Passes over the tagged fields that end a struct of the flexible wire format.
+    pub(super) fn skip_tags(&mut self) -> Result<(), RecordFault> {
+        for _ in 0..self.unsigned()? {
+            self.unsigned()?;
+            let len = usize::try_from(self.unsigned()?).map_err(|_| RecordFault::Length)?;
+            self.take(len)?;
+        }
+        Ok(())
+    }
+
+    fn long_varint(&mut self) -> Result<i32, RecordFault> {
+        self.unsigned().map(unzigzag32)
     }
 
     fn long_varlong(&mut self) -> Result<i64, RecordFault> {

@@ -87,13 +87,13 @@ impl LeaderChange {
         let mut rest = Cursor::new(value);
         let voter = |rest: &mut Cursor<'_>| {
             let id = rest.i32()?;
-            skip_tags(rest)?;
+            rest.skip_tags()?;
             Ok(id)
         };
         let (version, leader_id) = (rest.i16()?, rest.i32()?);
         let voters = array(&mut rest, voter)?;
         let granting_voters = array(&mut rest, voter)?;
-        skip_tags(&mut rest)?;
+        rest.skip_tags()?;
         Ok(Self { version, leader_id, voters, granting_voters })
     }
 }
@@ -106,7 +106,7 @@ impl SnapshotHeader {
     pub fn parse(value: &[u8]) -> Result<Self, RecordFault> {
         let mut rest = Cursor::new(value);
         let header = Self { version: rest.i16()?, last_contained_log_timestamp: rest.i64()? };
-        skip_tags(&mut rest)?;
+        rest.skip_tags()?;
         Ok(header)
     }
 }
@@ -119,7 +119,7 @@ impl SnapshotFooter {
     pub fn parse(value: &[u8]) -> Result<Self, RecordFault> {
         let mut rest = Cursor::new(value);
         let footer = Self { version: rest.i16()? };
-        skip_tags(&mut rest)?;
+        rest.skip_tags()?;
         Ok(footer)
     }
 }
@@ -132,7 +132,7 @@ impl KraftVersion {
     pub fn parse(value: &[u8]) -> Result<Self, RecordFault> {
         let mut rest = Cursor::new(value);
         let record = Self { version: rest.i16()?, kraft_version: rest.i16()? };
-        skip_tags(&mut rest)?;
+        rest.skip_tags()?;
         Ok(record)
     }
 }
@@ -146,7 +146,7 @@ impl<'a> KraftVoters<'a> {
         let mut rest = Cursor::new(value);
         let version = rest.i16()?;
         let voters = array(&mut rest, Voter::read)?;
-        skip_tags(&mut rest)?;
+        rest.skip_tags()?;
         Ok(Self { version, voters })
     }
 }
@@ -154,67 +154,34 @@ impl<'a> KraftVoters<'a> {
 impl<'a> Voter<'a> {
     fn read(rest: &mut Cursor<'a>) -> Result<Self, RecordFault> {
         let id = rest.i32()?;
-        let directory_id = Uuid(rest.take(16)?.try_into().map_err(|_| RecordFault::Cut)?);
+        let directory_id = rest.uuid()?;
         let endpoints = array(rest, Endpoint::read)?;
         let feature = (rest.i16()?, rest.i16()?);
-        skip_tags(rest)?;
-        skip_tags(rest)?;
+        rest.skip_tags()?;
+        rest.skip_tags()?;
         Ok(Self { id, directory_id, endpoints, feature })
     }
 }
 
 impl<'a> Endpoint<'a> {
     fn read(rest: &mut Cursor<'a>) -> Result<Self, RecordFault> {
-        let (name, host) = (string(rest)?, string(rest)?);
+        let (name, host) = (rest.compact_bytes()?, rest.compact_bytes()?);
         let port = rest.i16()?.cast_unsigned();
-        skip_tags(rest)?;
+        rest.skip_tags()?;
         Ok(Self { name, host, port })
     }
-}
-
-/// An unsigned varint.
-fn unsigned(rest: &mut Cursor<'_>) -> Result<u32, RecordFault> {
-    let mut value = 0_u32;
-    for shift in [0, 7, 14, 21, 28] {
-        let byte = rest.u8()?;
-        value |= u32::from(byte & 0x7f).wrapping_shl(shift);
-        if byte < 0x80 {
-            return Ok(value);
-        }
-    }
-    Err(RecordFault::Varint)
-}
-
-/// A length that is stored plus one; a null is none of these records' business.
-fn length(rest: &mut Cursor<'_>) -> Result<usize, RecordFault> {
-    let len = unsigned(rest)?.checked_sub(1).ok_or(RecordFault::Length)?;
-    usize::try_from(len).map_err(|_| RecordFault::Length)
-}
-
-fn string<'a>(rest: &mut Cursor<'a>) -> Result<&'a [u8], RecordFault> {
-    let len = length(rest)?;
-    rest.take(len)
 }
 
 fn array<'a, T>(
     rest: &mut Cursor<'a>,
     mut element: impl FnMut(&mut Cursor<'a>) -> Result<T, RecordFault>,
 ) -> Result<Vec<T>, RecordFault> {
-    let len = length(rest)?;
+    let len = rest.compact_len()?;
     // Every element takes a byte at least.
     if len > rest.rest().len() {
         return Err(RecordFault::Cut);
     }
     (0..len).map(|_| element(rest)).collect()
-}
-
-fn skip_tags(rest: &mut Cursor<'_>) -> Result<(), RecordFault> {
-    for _ in 0..unsigned(rest)? {
-        unsigned(rest)?;
-        let len = usize::try_from(unsigned(rest)?).map_err(|_| RecordFault::Length)?;
-        rest.take(len)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

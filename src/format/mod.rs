@@ -13,6 +13,7 @@
 //! | [`unchecked`] | entries and records as they say of themselves, right or not |
 //! | [`compression`] | gzip, snappy, lz4 and zstd in the framings that Kafka and its clients write |
 //! | [`control`], [`kraft_control`] | control records: transaction markers and KRaft's |
+//! | [`metadata_record`] | what the records of the cluster's metadata say of topics and configs |
 //! | [`index`] | `.index`, `.timeindex`, `.txnindex` |
 //! | [`checkpoint`] | the text checkpoints |
 //! | [`snapshot`] | producer snapshots |
@@ -43,6 +44,7 @@ pub mod file_kind;
 pub mod index;
 pub mod kraft_control;
 pub mod message_set;
+pub mod metadata_record;
 pub mod names;
 pub mod partition_metadata;
 pub mod properties;

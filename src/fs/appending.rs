@@ -23,6 +23,7 @@ use crate::fs::options::Options;
 use crate::log::append::appender::{AppendError, Appender};
 use crate::log::append::now;
 use crate::log::append::owned::OwnedDirectory;
+use crate::log::cluster::Cluster;
 use crate::log::partition::Origin;
 use crate::log::problem::{Kind, Problem};
 use crate::view::lines::LineFormat;
@@ -61,7 +62,7 @@ impl AppendFile {
 
 impl Writing {
     /// Writes to these directories from now on; flushes and checkpoints are made by a thread of its own.
-    pub(super) fn new(directories: Vec<OwnedDirectory>, options: &Options) -> Self {
+    pub(super) fn new(directories: Vec<OwnedDirectory>, options: &Options, cluster: &Arc<Cluster>) -> Self {
         let directories: Vec<_> = directories.into_iter().map(Arc::new).collect();
         let (stop, stopped) = channel();
         let kept = directories.clone();
@@ -76,7 +77,7 @@ impl Writing {
             tracing::warn!(%error, "logs are flushed and checkpointed at unmounting only");
         }
         let upkeep = thread.ok().map(|thread| (stop, thread));
-        let cleaner = Cleaner::start(directories.clone(), options);
+        let cleaner = Cleaner::start(directories.clone(), options, cluster);
         Self { directories, refused: Mutex::default(), upkeep: Mutex::new(upkeep), cleaner }
     }
 
@@ -138,7 +139,7 @@ fn keep_up(directories: &[Arc<OwnedDirectory>], last: &mut Instant) {
 impl Fs {
     /// Appends to these directories, which are the source's, from now on.
     pub fn write_to(&self, directories: Vec<OwnedDirectory>) {
-        let _ = self.writing_cell().set(Writing::new(directories, self.options()));
+        let _ = self.writing_cell().set(Writing::new(directories, self.options(), self.cluster()));
     }
 
     /// Whether records can be appended.
@@ -230,7 +231,7 @@ impl Fs {
         let partition = self.view(key)?.partition.clone();
         let Origin::Directory(directory) = &partition.origin else { return Err(FsError::ReadOnly) };
         let owned = writing.directory_of(directory).ok_or(FsError::ReadOnly)?;
-        let config = self.of_topic(&key.topic).log_config();
+        let config = self.configs_of(&key.topic).log_config();
         Ok(owned.appender(&partition.name, directory, &config)?)
     }
 

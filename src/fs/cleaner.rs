@@ -13,9 +13,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::fs::options::Options;
-use crate::fs::topic_options::OfTopic;
+use crate::fs::topic_configs::TopicConfigs;
 use crate::log::append::owned::OwnedDirectory;
 use crate::log::append::{now, written_down};
+use crate::log::cluster::Cluster;
 use crate::log::files::sys;
 use crate::log::upkeep::removal::Due;
 use crate::log::upkeep::work::{Job, UpkeepError};
@@ -33,9 +34,14 @@ pub(super) struct Cleaner {
 
 impl Cleaner {
     /// Begins to look after directories.
-    pub(super) fn start(directories: Vec<Arc<OwnedDirectory>>, options: &Options) -> Self {
+    pub(super) fn start(
+        directories: Vec<Arc<OwnedDirectory>>,
+        options: &Options,
+        cluster: &Arc<Cluster>,
+    ) -> Self {
         let (stop, stopped) = channel();
-        let mut work = Work::new(directories.clone(), options.clone());
+        let (options, cluster) = (options.clone(), cluster.clone());
+        let mut work = Work { directories: directories.clone(), options, cluster, failed: HashMap::new() };
         let thread = std::thread::Builder::new().name("cleaner".to_owned()).spawn(move || work.run(&stopped));
         if let Err(error) = &thread {
             tracing::warn!(%error, "nothing is deleted or compacted");
@@ -61,6 +67,7 @@ impl Cleaner {
 struct Work {
     directories: Vec<Arc<OwnedDirectory>>,
     options: Options,
+    cluster: Arc<Cluster>,
     /// What went wrong last with each partition: it is told once.
     failed: HashMap<TopicPartition, String>,
 }
@@ -73,10 +80,6 @@ enum Task {
 }
 
 impl Work {
-    fn new(directories: Vec<Arc<OwnedDirectory>>, options: Options) -> Self {
-        Self { directories, options, failed: HashMap::new() }
-    }
-
     fn run(&mut self, stopped: &Receiver<()>) {
         sys::lower_io_priority();
         let retention = Duration::from_millis(self.options.retention_check_interval_ms);
@@ -118,8 +121,8 @@ impl Work {
     }
 
     fn look_at(&mut self, task: Task, owned: &Arc<OwnedDirectory>, name: &TopicPartition, directory: &Path) {
-        let of_topic = OfTopic::new(&self.options, &name.topic);
-        let policy = of_topic.policy();
+        let configs = TopicConfigs::new(&self.options, &self.cluster, &name.topic);
+        let policy = configs.policy();
         let is_asked_for = match task {
             Task::Retention => policy.delete || policy.compact,
             Task::Compaction => policy.compact,
@@ -127,7 +130,7 @@ impl Work {
         if !is_asked_for {
             return;
         }
-        let config = of_topic.log_config();
+        let config = configs.log_config();
         let job = Job { owned, name, directory, config: &config, policy: &policy, now: now() };
         let map_bytes = self.options.dedupe_buffer_bytes;
         let done = catch_unwind(AssertUnwindSafe(|| match task {

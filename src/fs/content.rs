@@ -234,7 +234,10 @@ impl Fs {
             }
             Node::Of(_, Item::OffsetsReadme) => files::OFFSETS_README.as_bytes().to_vec(),
             Node::Of(key, Item::Number(number)) => self.number_file(key, *number)?,
-            Node::Of(key, Item::Info { json }) => info::render(&*self.view(key)?, key.committed, *json)?,
+            Node::Of(key, Item::Info { json }) => {
+                let configs = self.configs_of(&key.topic);
+                info::render(&*self.view(key)?, &configs.details(), key.committed, *json)?
+            }
             Node::Of(key, Item::Problems) => files::partition_problems(&*self.view(key)?),
             _ => return Err(FsError::IsADirectory),
         })

@@ -1,9 +1,11 @@
 //! Small files that are text of ours, made anew at each open.
 
+use std::path::Path;
+
 use crate::fs::mounted::Fs;
 use crate::fs::node::ControlFile;
 use crate::log::partition::Origin;
-use crate::log::problem::Problem;
+use crate::log::problem::{Kind, Problem};
 use crate::log::verify;
 use crate::view::partition_view::PartitionView;
 
@@ -167,11 +169,24 @@ fn problems(fs: &Fs) -> Vec<u8> {
     for directory in fs.source().data_directories() {
         verify::top_checks(directory).iter().for_each(&mut tell);
     }
+    cluster_problems(fs).iter().for_each(&mut tell);
     fs.refused_lines().iter().for_each(&mut tell);
     for (_, view) in fs.known_views() {
         known_problems(&view).iter().for_each(&mut tell);
     }
     out
+}
+
+/// What can't be read of the cluster's metadata, and values in it that can't be.
+fn cluster_problems(fs: &Fs) -> Vec<Problem> {
+    let mut problems = fs.cluster().now().problems.clone();
+    for topic in fs.source().tree().topics.keys() {
+        let refused = fs.configs_of(topic).refused.into_iter();
+        problems.extend(refused.map(|cause| {
+            Problem::of_file(Path::new(&fs.source().spec), Kind::Metadata, format!("{topic}: {cause}"))
+        }));
+    }
+    problems
 }
 
 /// The `problems` of a partition, one line each.

@@ -22,6 +22,7 @@
 //! | `current`, `idle` | whether a file is still what its name stands for; what is given up when nobody uses it |
 //! | [`forgetting`] | what the kernel is better without |
 //! | [`options`], [`topic_options`] | what a user may choose, for a mount and for each topic |
+//! | [`topic_configs`], `config_value` | Kafka's configs of a topic: what a user chose, over what its cluster says |
 //! | [`error`] | errors and their errno |
 
 mod all;
@@ -31,6 +32,7 @@ pub mod by_key;
 mod by_time;
 pub mod caching;
 mod cleaner;
+mod config_value;
 pub mod content;
 mod current;
 mod dumps;
@@ -56,6 +58,7 @@ pub mod overview;
 pub mod stat;
 mod tails;
 pub mod time_names;
+pub mod topic_configs;
 pub mod topic_options;
 pub mod topics;
 pub mod waiting;

@@ -28,6 +28,7 @@ use crate::fs::options::{Isolation, Options};
 use crate::fs::tails::Tails;
 use crate::fs::topic_options::OfTopic;
 use crate::log::LogError;
+use crate::log::cluster::Cluster;
 use crate::log::files::FilePool;
 use crate::log::files::page_cache::PageCache;
 use crate::log::partition::{Origin, Partition};
@@ -64,6 +65,7 @@ const KEPT_RECORDS: usize = 512;
 #[derive(Debug)]
 pub struct Fs {
     source: Source,
+    cluster: Arc<Cluster>,
     options: Options,
     config_text: String,
     owner: Owner,
@@ -121,6 +123,7 @@ impl Fs {
         let (uid, gid) = process.map_or((0, 0), |meta| (meta.uid(), meta.gid()));
         Ok(Self {
             source,
+            cluster: Arc::new(Cluster::new(spec, options.of_source())),
             config_text,
             owner: Owner::only(uid, gid),
             started: SystemTime::now(),
@@ -152,6 +155,11 @@ impl Fs {
     /// The source.
     pub const fn source(&self) -> &Source {
         &self.source
+    }
+
+    /// Its cluster, as far as there is one.
+    pub const fn cluster(&self) -> &Arc<Cluster> {
+        &self.cluster
     }
 
     /// What the user chose.

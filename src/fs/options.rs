@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::format::batch::Limits;
-use crate::fs::topic_options::{TopicOptions, TopicRule};
+use crate::fs::topic_options::{TopicChoices, TopicOptions, TopicRule};
 use crate::log::files::page_cache;
 use crate::log::files::unpacked::Room;
 use crate::log::keys::KeySpace;
@@ -187,8 +187,8 @@ pub enum Access {
 /// Everything that can be chosen about how a source is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// What is chosen for a topic where no rule says otherwise.
-    pub topic: TopicOptions,
+    /// What is chosen for all topics where no rule says otherwise.
+    pub topic: TopicChoices,
     /// Rules for topics, by their names.
     pub topics: Vec<TopicRule>,
     /// The formats: those of our own, and the user's templates.
@@ -231,11 +231,18 @@ pub struct Options {
 
 impl Options {
     /// What is chosen for `topic`.
-    pub fn of_topic(&self, topic: &str) -> TopicOptions {
-        let mut options = self.topic.clone();
+    pub fn chosen_for(&self, topic: &str) -> TopicChoices {
+        let mut choices = self.topic.clone();
         for rule in self.topics.iter().filter(|rule| rule.pattern.matches(topic)) {
-            options.set(&rule.choices);
+            choices.set(&rule.choices);
         }
+        choices
+    }
+
+    /// The same over the defaults.
+    pub fn of_topic(&self, topic: &str) -> TopicOptions {
+        let mut options = TopicOptions::default();
+        options.set(&self.chosen_for(topic));
         options
     }
 
@@ -262,14 +269,14 @@ impl Options {
 
 impl std::convert::From<TopicOptions> for Options {
     fn from(topic: TopicOptions) -> Self {
-        Self { topic, ..Self::default() }
+        Self { topic: topic.choices(), ..Self::default() }
     }
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
-            topic: TopicOptions::default(),
+            topic: TopicChoices::default(),
             topics: Vec::new(),
             formats: Arc::default(),
             measure_wait: Duration::from_secs(10),

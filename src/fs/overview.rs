@@ -7,7 +7,7 @@ use crate::fs::mounted::Fs;
 use crate::fs::node::Node;
 use crate::log::partition::Partition;
 use crate::view::overview::{self, PartitionRow};
-use crate::view::partition_view::PartitionView;
+use crate::view::partition_view::{CHEAP_BYTES, PartitionView};
 use crate::view::selection::Effort;
 
 /// A glance at so many partitions is cheap; a `stat` looks at no more.
@@ -32,9 +32,11 @@ impl Fs {
         let partitions = tree.topics.get(&**topic).ok_or(FsError::NotFound)?;
         let rows: Vec<_> = partitions.iter().map(|partition| self.row(topic, partition)).collect();
         let partitions: Vec<&Partition> = partitions.iter().map(|partition| &**partition).collect();
+        let configs = self.configs_of(topic);
+        let details = configs.details();
         Ok(match form {
-            OverviewForm::Text => overview::topic_text(topic, &partitions, &rows).into_bytes(),
-            OverviewForm::Json => overview::topic_json(topic, &partitions, &rows),
+            OverviewForm::Text => overview::topic_text(topic, &details, &partitions, &rows).into_bytes(),
+            OverviewForm::Json => overview::topic_json(topic, &details, &partitions, &rows),
         })
     }
 
@@ -64,7 +66,8 @@ impl Fs {
             Node::TopicInfo(topic, _) => tree.topics.get(&**topic).map_or(0, Vec::len),
             _ => tree.topics.values().map(Vec::len).sum(),
         };
-        let is_cheap = count <= CHEAP_PARTITIONS || !matches!(effort, Effort::Bytes(_));
+        let is_near = !matches!(node, Node::TopicInfo(..)) || self.cluster().is_near(CHEAP_BYTES);
+        let is_cheap = count <= CHEAP_PARTITIONS && is_near || !matches!(effort, Effort::Bytes(_));
         is_cheap.then(|| self.overview(node)).transpose()
     }
 }

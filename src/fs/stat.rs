@@ -157,6 +157,11 @@ impl Fs {
                 attributes.is_sized = false;
             }
             Node::ControlFile(ControlFile::Manifest(_)) => attributes.is_sized = false,
+            Node::Of(_, Item::Info { .. }) | Node::ControlFile(ControlFile::Problems)
+                if matches!(effort, Effort::Bytes(_)) && !self.cluster().is_near(CHEAP_BYTES) =>
+            {
+                attributes.is_sized = false;
+            }
             Node::Topics | Node::TopicInfo(..) => {
                 let made = self.overview_within(node, effort)?;
                 attributes.set_size(made.map(|made| made.len() as u64));

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use globset::{GlobBuilder, GlobMatcher};
 use jiff::tz::TimeZone;
 
-use crate::format::batch::Codec;
-use crate::format::compression::encoder::Compression;
+use crate::fs::config_value::{ConfigValue, NoValue};
 use crate::fs::options::{
     CleanupPolicy, CompressionType, From, Isolation, Listing, OnDamage, Options, TimestampType, UpTo,
 };
@@ -23,9 +22,10 @@ use crate::view::partition_view::Scope;
 const LOG: LogConfig = LogConfig::KAFKAS;
 const POLICY: Policy = Policy::NONE;
 
-/// Declares the options of a topic twice: all of them with their defaults, and those that a rule sets.
+/// Declares the options of a topic twice: all of them with their defaults, and those that somebody set. Those that Kafka has too
+/// have its name behind `as`.
 macro_rules! topic_options {
-    ($($(#[$doc:meta])* $name:ident: $type:ty = $default:expr,)+) => {
+    ($($(#[$doc:meta])* $name:ident $(as $kafkas:literal)?: $type:ty = $default:expr,)+) => {
         /// What is chosen for a topic.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct TopicOptions {
@@ -57,6 +57,38 @@ macro_rules! topic_options {
                 TopicChoices { $($name: Some(self.$name.clone()),)+ }
             }
         }
+
+        /// The options that are Kafka's configs of topics, by its names.
+        pub const CONFIGS: &[&str] = &[$($($kafkas,)?)+];
+
+        impl TopicChoices {
+            /// Takes over what is set in `others`.
+            pub fn set(&mut self, others: &Self) {
+                $(if others.$name.is_some() {
+                    self.$name.clone_from(&others.$name);
+                })+
+            }
+
+            /// Sets one of Kafka's configs to a value as Kafka writes it; one that isn't ours changes nothing.
+            ///
+            /// # Errors
+            /// It can't have that value.
+            pub fn set_config(&mut self, name: &str, value: &str) -> Result<(), NoValue> {
+                match name {
+                    $($($kafkas => self.$name = Some(ConfigValue::parse(value.trim()).ok_or(NoValue)?),)?)+
+                    _ => {}
+                }
+                Ok(())
+            }
+
+            /// The value of one of Kafka's configs as Kafka writes it, if it is ours and set.
+            pub fn config(&self, name: &str) -> Option<String> {
+                match name {
+                    $($($kafkas => self.$name.as_ref().map(ConfigValue::text),)?)+
+                    _ => None,
+                }
+            }
+        }
     };
 }
 
@@ -84,62 +116,47 @@ topic_options! {
     /// Whether `by-key` lists the keys.
     by_key_listed: bool = false,
     /// How appended batches are compressed.
-    compression_type: CompressionType = CompressionType::default(),
+    compression_type as "compression.type": CompressionType = CompressionType::default(),
     /// gzip's level, -1 for its own.
-    gzip_level: i64 = -1,
+    gzip_level as "compression.gzip.level": i64 = -1,
     /// zstd's level.
-    zstd_level: i64 = 3,
+    zstd_level as "compression.zstd.level": i64 = 3,
     /// The largest batch that is appended, in bytes once compressed.
-    max_message_bytes: u64 = LOG.max_message_bytes as u64,
+    max_message_bytes as "max.message.bytes": u64 = LOG.max_message_bytes as u64,
     /// Which time appended records have.
-    timestamp_type: TimestampType = TimestampType::default(),
+    timestamp_type as "message.timestamp.type": TimestampType = TimestampType::default(),
     /// How large a segment gets, in bytes.
-    segment_bytes: u64 = LOG.segment_bytes,
+    segment_bytes as "segment.bytes": u64 = LOG.segment_bytes,
     /// How old, in milliseconds.
-    segment_ms: u64 = LOG.segment_ms,
+    segment_ms as "segment.ms": u64 = LOG.segment_ms,
     /// How much earlier, at most, a segment may be rolled, in milliseconds.
-    segment_jitter_ms: u64 = LOG.segment_jitter_ms,
+    segment_jitter_ms as "segment.jitter.ms": u64 = LOG.segment_jitter_ms,
     /// How large an index gets, in bytes.
-    segment_index_bytes: u64 = LOG.segment_index_bytes,
+    segment_index_bytes as "segment.index.bytes": u64 = LOG.segment_index_bytes,
     /// How many bytes of a log lie between two entries of its indexes.
-    index_interval_bytes: u64 = LOG.index_interval_bytes,
+    index_interval_bytes as "index.interval.bytes": u64 = LOG.index_interval_bytes,
     /// After how many records a log is synced.
-    flush_messages: u64 = LOG.flush_messages,
+    flush_messages as "flush.messages": u64 = LOG.flush_messages,
     /// After how many milliseconds.
-    flush_ms: u64 = LOG.flush_ms,
+    flush_ms as "flush.ms": u64 = LOG.flush_ms,
     /// Whether records may be appended behind a transaction that is open.
     append_to_open_transactions: bool = false,
     /// What is done to old records.
-    cleanup_policy: CleanupPolicy = CleanupPolicy::default(),
+    cleanup_policy as "cleanup.policy": CleanupPolicy = CleanupPolicy::default(),
     /// How old records get where old ones go, in milliseconds; -1: they stay.
-    retention_ms: i64 = 7 * 24 * 60 * 60 * 1000,
+    retention_ms as "retention.ms": i64 = 7 * 24 * 60 * 60 * 1000,
     /// How large a log gets where old records go, in bytes; -1: without a limit.
-    retention_bytes: i64 = -1,
+    retention_bytes as "retention.bytes": i64 = -1,
     /// How long the files of a segment that goes are still there, in milliseconds.
-    file_delete_delay_ms: u64 = POLICY.file_delete_delay_ms,
+    file_delete_delay_ms as "file.delete.delay.ms": u64 = POLICY.file_delete_delay_ms,
     /// How long tombstones are kept after compaction met them, in milliseconds.
-    delete_retention_ms: u64 = POLICY.delete_retention_ms,
+    delete_retention_ms as "delete.retention.ms": u64 = POLICY.delete_retention_ms,
     /// How old records are before they are compacted, in milliseconds.
-    min_compaction_lag_ms: u64 = POLICY.min_compaction_lag_ms,
+    min_compaction_lag_ms as "min.compaction.lag.ms": u64 = POLICY.min_compaction_lag_ms,
     /// How old at most.
-    max_compaction_lag_ms: u64 = POLICY.max_compaction_lag_ms,
+    max_compaction_lag_ms as "max.compaction.lag.ms": u64 = POLICY.max_compaction_lag_ms,
     /// How much of a log was never compacted before it is.
-    min_cleanable_dirty_ratio: Ratio = POLICY.min_cleanable_dirty_ratio,
-}
-
-impl TopicOptions {
-    /// The codec, and its level.
-    fn compression(&self) -> Compression {
-        let level = |level: i64| i32::try_from(level).ok();
-        let (codec, level) = match self.compression_type {
-            CompressionType::Producer | CompressionType::Uncompressed => (Codec::None, None),
-            CompressionType::Gzip => (Codec::Gzip, level(self.gzip_level).filter(|level| *level >= 0)),
-            CompressionType::Snappy => (Codec::Snappy, None),
-            CompressionType::Lz4 => (Codec::Lz4, None),
-            CompressionType::Zstd => (Codec::Zstd, level(self.zstd_level)),
-        };
-        Compression { codec, level }
-    }
+    min_cleanable_dirty_ratio as "min.cleanable.dirty.ratio": Ratio = POLICY.min_cleanable_dirty_ratio,
 }
 
 /// Some choices for the topics whose names match a pattern.
@@ -214,48 +231,7 @@ impl OfTopic {
         }
     }
 
-    /// What is done to old records.
-    pub fn policy(&self) -> Policy {
-        let options = &self.options;
-        let cleanup = options.cleanup_policy;
-        Policy {
-            delete: cleanup.has_delete(),
-            compact: cleanup.has_compact(),
-            // Below 0 is without a limit.
-            retention_ms: u64::try_from(options.retention_ms).ok(),
-            retention_bytes: u64::try_from(options.retention_bytes).ok(),
-            file_delete_delay_ms: options.file_delete_delay_ms,
-            delete_retention_ms: options.delete_retention_ms,
-            min_compaction_lag_ms: options.min_compaction_lag_ms,
-            max_compaction_lag_ms: options.max_compaction_lag_ms,
-            min_cleanable_dirty_ratio: options.min_cleanable_dirty_ratio,
-        }
-    }
-
-    /// How records are appended.
-    pub fn log_config(&self) -> LogConfig {
-        let options = &self.options;
-        LogConfig {
-            compression: options.compression(),
-            max_message_bytes: usize::try_from(options.max_message_bytes).unwrap_or(usize::MAX),
-            segment_bytes: options.segment_bytes,
-            // What isn't rolled can't be compacted.
-            segment_ms: match options.cleanup_policy.has_compact() {
-                true => options.segment_ms.min(options.max_compaction_lag_ms),
-                false => options.segment_ms,
-            },
-            segment_jitter_ms: options.segment_jitter_ms,
-            segment_index_bytes: options.segment_index_bytes,
-            index_interval_bytes: options.index_interval_bytes,
-            flush_messages: options.flush_messages,
-            flush_ms: options.flush_ms,
-            append_time: options.timestamp_type == TimestampType::LogAppendTime,
-            needs_keys: options.cleanup_policy.has_compact(),
-            into_open_transactions: options.append_to_open_transactions,
-        }
-    }
-
-    /// How they are rendered.
+    /// How records are rendered.
     pub fn rendering(&self) -> Rendering {
         let TopicOptions { key, value, ref timezone, .. } = self.options;
         let encodings = Encodings { key, value };
@@ -275,7 +251,7 @@ mod tests {
     #[test]
     fn later_rules_win_over_earlier_ones_and_all_over_the_top_level() {
         let options = Options {
-            topic: TopicOptions { tail_records: 7, ..TopicOptions::default() },
+            topic: TopicChoices { tail_records: Some(7), ..TopicChoices::default() },
             topics: vec![
                 rule("*", None, Some(From::FirstSegment)),
                 rule("app-*", Some(1), None),

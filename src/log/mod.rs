@@ -7,6 +7,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`source`] | all topics and partitions of what the user named |
+//! | [`cluster`] | topics' ids and configs, as the cluster's metadata and the broker's own file have them |
 //! | [`partition`] | one replica: its segments, bounds and transactions as they are now |
 //! | [`segment`] | one `.log` with its index as a hint, and all ways to read it |
 //! | [`files`] | source files: opened without a trace, identified, read and pooled |
@@ -24,6 +25,7 @@
 //! | [`upkeep`] | logs that grow old: what goes, what stays, and what is cut |
 
 pub mod append;
+pub mod cluster;
 pub mod derived;
 pub mod error;
 pub mod files;

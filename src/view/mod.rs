@@ -22,10 +22,11 @@
 //! | [`partition_view`], `counting` | one partition: its runs, records by offset, counting from any place |
 //! | [`keys`], [`key_history`], [`key_list`] | the latest record of a key; all of them as one file; the keys that have a value |
 //! | [`problems`] | damage that was met |
-//! | [`info`] | the summary of a partition |
+//! | [`info`], [`configs`] | the summary of a partition; its topic's configs |
 //! | [`overview`] | a line for each partition |
 //! | [`manifest`] | the summary of each file of a source |
 
+pub mod configs;
 mod counting;
 pub mod dump;
 pub mod encoding;

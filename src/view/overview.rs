@@ -3,12 +3,14 @@
 //! `topics.tsv` has no line of names, so that `awk`, `sort` and `wc -l` need not step over one: topic, partition, start and end offset,
 //! bytes, and the last time, which is the largest timestamp of the last batch, in UTC. What is not known is `-`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
 use crate::log::glance::Glance;
 use crate::log::partition::Partition;
+use crate::view::configs::{ConfigRow, TopicDetails};
 use crate::view::info;
 use crate::view::partition_view::{PartitionView, Scope};
 use crate::view::record_json::iso;
@@ -33,9 +35,11 @@ pub struct PartitionRow {
 struct TopicInfo<'a> {
     topic: &'a str,
     topic_id: Option<String>,
+    cluster_topic_id: Option<String>,
     bytes: u64,
     records: Option<u64>,
     partitions: &'a [PartitionRow],
+    configs: &'a BTreeMap<String, ConfigRow>,
 }
 
 impl PartitionRow {
@@ -79,18 +83,32 @@ fn time(ms: Option<i64>) -> String {
 }
 
 /// A topic's `info.json`.
-pub fn topic_json(topic: &str, partitions: &[&Partition], rows: &[PartitionRow]) -> Vec<u8> {
-    let topic_id = partitions.iter().find_map(|partition| info::topic_id(&partition.origin));
+pub fn topic_json(
+    topic: &str,
+    details: &TopicDetails<'_>,
+    partitions: &[&Partition],
+    rows: &[PartitionRow],
+) -> Vec<u8> {
+    let cluster_topic_id = details.id.map(|id| id.to_string());
+    let topic_id = topic_id(partitions).or_else(|| cluster_topic_id.clone());
     let (bytes, records) = totals(rows);
-    let info = TopicInfo { topic, topic_id, bytes, records, partitions: rows };
+    let configs = details.configs;
+    let info = TopicInfo { topic, topic_id, cluster_topic_id, bytes, records, partitions: rows, configs };
     let mut out = serde_json::to_vec_pretty(&info).unwrap_or_default();
     out.push(b'\n');
     out
 }
 
 /// A topic's `info`.
-pub fn topic_text(topic: &str, partitions: &[&Partition], rows: &[PartitionRow]) -> String {
-    let topic_id = partitions.iter().find_map(|partition| info::topic_id(&partition.origin));
+pub fn topic_text(
+    topic: &str,
+    details: &TopicDetails<'_>,
+    partitions: &[&Partition],
+    rows: &[PartitionRow],
+) -> String {
+    let of_partition = topic_id(partitions);
+    let other_id = details.other_id(of_partition.as_deref());
+    let topic_id = of_partition.or_else(|| details.id.map(|id| id.to_string()));
     let (bytes, records) = totals(rows);
     let mut out = String::new();
     for (name, value) in [
@@ -101,6 +119,12 @@ pub fn topic_text(topic: &str, partitions: &[&Partition], rows: &[PartitionRow])
         ("records", records.map_or_else(|| "unknown".to_owned(), |records| records.to_string())),
     ] {
         let _ = writeln!(out, "{name:<12}{value}");
+    }
+    if let Some(id) = other_id {
+        let _ = writeln!(out, "{:<12}{id} in the cluster", "");
+    }
+    for line in details.lines() {
+        let _ = writeln!(out, "{:<12}{line}", "config");
     }
     let _ = writeln!(
         out,
@@ -113,6 +137,11 @@ pub fn topic_text(topic: &str, partitions: &[&Partition], rows: &[PartitionRow])
         let _ = writeln!(out, "{:<12}{start:>12} {end:>12} {bytes:>16} {records:>12}  {time}", row.label);
     }
     out
+}
+
+/// The id that the first partition which knows it says.
+fn topic_id(partitions: &[&Partition]) -> Option<String> {
+    partitions.iter().find_map(|partition| info::topic_id(&partition.origin))
 }
 
 /// All bytes, and all records if those of each partition are known.

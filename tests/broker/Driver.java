@@ -26,7 +26,9 @@
 //   loaded                              waits for these producers: how many records of each topic were acknowledged
 //   witnessed                           waits until all witnesses have all records, and ends them: how many each has
 //   fill BOOT TOPIC COUNT WORD KEYS     appends records WORD 0, WORD 1 .. with that many different keys, one batch each
-//   configure BOOT TOPIC KEY=VALUE..    changes a topic's configuration
+//   configure BOOT TOPIC KEY=VALUE..    changes a topic's configuration; KEY= takes a config away
+//   configure-broker BOOT ID KEY=VALUE..  the same of a broker, or of all brokers (ID: all)
+//   configs BOOT TOPIC                  what the broker says of each config of a topic: [value, who has set it]
 //   delete-records BOOT TOPIC OFFSET    moves the log start
 //   delete-topic BOOT TOPIC             deletes a topic
 //   partitions BOOT TOPIC COUNT         gives it more partitions
@@ -44,6 +46,7 @@ import org.apache.kafka.clients.admin.*;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.*;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.serialization.*;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.server.storage.log.FetchIsolation;
@@ -97,7 +100,9 @@ public class Driver {
             case "loaded" -> Load.end();
             case "witnessed" -> Witness.end();
             case "fill" -> fill(w[1], w[2], Integer.parseInt(w[3]), w[4], Integer.parseInt(w[5]));
-            case "configure" -> configure(w[1], w[2], Arrays.copyOfRange(w, 3, w.length));
+            case "configure" -> configure(w[1], ConfigResource.Type.TOPIC, w[2], Arrays.copyOfRange(w, 3, w.length));
+            case "configure-broker" -> configure(w[1], ConfigResource.Type.BROKER, w[2].equals("all") ? "" : w[2], Arrays.copyOfRange(w, 3, w.length));
+            case "configs" -> configs(w[1], w[2]);
             case "delete-records" -> deleteRecords(w[1], w[2], Long.parseLong(w[3]));
             case "delete-topic" -> deleteTopic(w[1], w[2]);
             case "partitions" -> partitions(w[1], w[2], Integer.parseInt(w[3]));
@@ -668,14 +673,21 @@ public class Driver {
         }
     }
 
-    static String configure(String boot, String topic, String[] configs) throws Exception {
+    static String configure(String boot, ConfigResource.Type type, String name, String[] configs) throws Exception {
         try (var admin = admin(boot)) {
-            var resource = new org.apache.kafka.common.config.ConfigResource(org.apache.kafka.common.config.ConfigResource.Type.TOPIC, topic);
-            Collection<AlterConfigOp> ops = Arrays.stream(configs)
-                .map(c -> new AlterConfigOp(new ConfigEntry(c.split("=")[0], c.split("=")[1]), AlterConfigOp.OpType.SET)).toList();
-            admin.incrementalAlterConfigs(Map.of(resource, ops)).all().get();
+            Collection<AlterConfigOp> ops = Arrays.stream(configs).map(c -> c.split("=", 2))
+                .map(c -> new AlterConfigOp(new ConfigEntry(c[0], c[1]), c[1].isEmpty() ? AlterConfigOp.OpType.DELETE : AlterConfigOp.OpType.SET)).toList();
+            admin.incrementalAlterConfigs(Map.of(new ConfigResource(type, name), ops)).all().get();
         }
         return "{}";
+    }
+
+    static String configs(String boot, String topic) throws Exception {
+        try (var admin = admin(boot)) {
+            var resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
+            return admin.describeConfigs(List.of(resource)).all().get().get(resource).entries().stream()
+                .map(e -> q(e.name()) + ":[" + (e.value() == null ? "null" : q(e.value())) + "," + q(e.source()) + "]").collect(Collectors.joining(",", "{", "}"));
+        }
     }
 
     static String deleteRecords(String boot, String topic, long offset) throws Exception {

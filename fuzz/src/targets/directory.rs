@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use topicfs::format::batch::{Batch, Decoder};
 use topicfs::fs::Fs;
 use topicfs::fs::options::{From, OnDamage, Options, UpTo};
-use topicfs::fs::topic_options::TopicOptions;
+use topicfs::fs::topic_options::{TopicChoices, TopicOptions};
 
 use super::batch::records;
 use crate::LIMITS;
@@ -53,7 +53,7 @@ impl Settings {
             ..TopicOptions::default()
         };
         Options {
-            topic,
+            topic: topic.choices(),
             max_batch_bytes: LIMITS.max_batch_bytes,
             max_decoded_bytes: LIMITS.max_decoded_bytes,
             ..Options::default()
@@ -131,7 +131,7 @@ fn check_views(tree: &Tree, archive: &Archive, settings: Settings, sound: &Sound
     assert!(committed.records.iter().all(|record| offsets.contains(&record.offset)));
     shown::check_files(&fs, archive);
     shown::check_problems(&fs, archive);
-    let topic = TopicOptions { on_damage: OnDamage::Error, ..options.topic };
+    let topic = TopicChoices { on_damage: Some(OnDamage::Error), ..options.topic };
     let strict = open(&Options { topic, ..options }).expect("it was opened before");
     shown::check_strict(&strict, &all);
 }

@@ -1,6 +1,7 @@
-//! The small files: producer snapshots, checkpoints, properties, topic ids, and control records.
+//! The small files: producer snapshots, checkpoints, properties, topic ids; control records, and records of the cluster's metadata.
 
 use topicfs::format::control::{ControlError, ControlType, EndTxnMarker};
+use topicfs::format::metadata_record::{MetadataRecord, Resource};
 use topicfs::format::properties::{MetaProperties, Properties};
 use topicfs::format::uuid::Uuid;
 use topicfs::format::{checkpoint, partition_metadata, snapshot};
@@ -141,4 +142,55 @@ pub fn control(data: &[u8]) {
         Err(ControlError::Version { got, .. }) => assert!(Some(got) == version && got < 0),
         Err(_) => assert!(data.len() < 6),
     }
+}
+
+/// The value of a record of the cluster's metadata: what is read, written again, is read as the same.
+pub fn metadata_record(data: &[u8]) {
+    let Ok(record) = MetadataRecord::parse(data) else { return };
+    let mut again = vec![1];
+    match record {
+        MetadataRecord::Topic { name, id } => {
+            again.extend([2, 0]);
+            push_text(Some(name), &mut again);
+            again.extend(id.0);
+        }
+        MetadataRecord::Config { resource, name, value } => {
+            let (kind, of) = match resource {
+                Resource::Topic(topic) => (2, Some(topic)),
+                Resource::Broker(broker) => (4, Some(broker)),
+                // Its name is not kept.
+                Resource::Other(kind) => (kind as u8, Some("")),
+            };
+            again.extend([4, 0, kind]);
+            push_text(of, &mut again);
+            push_text(Some(name), &mut again);
+            push_text(value, &mut again);
+        }
+        MetadataRecord::RemoveTopic { id } => {
+            again.extend([9, 0]);
+            again.extend(id.0);
+        }
+        MetadataRecord::BeginTransaction => again.extend([23, 0]),
+        MetadataRecord::EndTransaction => again.extend([24, 0]),
+        MetadataRecord::AbortTransaction => again.extend([25, 0]),
+        MetadataRecord::Other(kind) => {
+            push_unsigned(kind, &mut again);
+            again.push(0);
+        }
+    }
+    again.push(0);
+    assert_eq!(MetadataRecord::parse(&again), Ok(record));
+}
+
+fn push_text(text: Option<&str>, out: &mut Vec<u8>) {
+    push_unsigned(text.map_or(0, |text| text.len() as u32 + 1), out);
+    out.extend_from_slice(text.unwrap_or_default().as_bytes());
+}
+
+fn push_unsigned(mut number: u32, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
 }

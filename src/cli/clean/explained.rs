@@ -2,6 +2,7 @@
 
 use indicatif::HumanBytes;
 
+use crate::fs::topic_configs::{CLEANUP_POLICY, TopicConfigs};
 use crate::log::LogError;
 use crate::log::upkeep::compaction::Compacted;
 use crate::log::upkeep::compaction::range::{Cleanable, Limit, Verdict};
@@ -11,20 +12,24 @@ use crate::log::upkeep::retention::{Decision, Reason, Stay};
 use crate::log::upkeep::survey::Survey;
 use crate::log::upkeep::work::Retained;
 use crate::units::Timestamp;
+use crate::view::configs::ConfigSource;
 
-/// A log and its policy, on one line.
-pub(super) fn log(survey: &Survey, policy: &Policy) -> String {
-    let names = match (policy.delete, policy.compact) {
-        (false, false) => "no cleanup.policy is named",
-        (true, false) => "cleanup.policy=delete",
-        (false, true) => "cleanup.policy=compact",
-        (true, true) => "cleanup.policy=compact,delete",
+/// A log and its policy, on one line, and who has named it.
+pub(super) fn log(survey: &Survey, configs: &TopicConfigs, policy: &Policy) -> String {
+    let sourced = |name: &str, value: &str| match configs.source(name) {
+        ConfigSource::Default => format!("{name}={value}"),
+        source => format!("{name}={value} ({})", source.name()),
     };
-    let mut text = names.to_owned();
+    let mut text = match (policy.delete, policy.compact) {
+        (false, false) => "no cleanup.policy is named".to_owned(),
+        (true, false) => sourced(CLEANUP_POLICY, "delete"),
+        (false, true) => sourced(CLEANUP_POLICY, "compact"),
+        (true, true) => sourced(CLEANUP_POLICY, "compact,delete"),
+    };
     if policy.delete {
-        let limit = |limit: Option<u64>| limit.map_or_else(|| "-1".to_owned(), |limit| limit.to_string());
         let ms = policy.retention_ms.map_or_else(|| "-1".to_owned(), span);
-        text += &format!(", retention.ms={ms}, retention.bytes={}", limit(policy.retention_bytes));
+        let bytes = policy.retention_bytes.map_or_else(|| "-1".to_owned(), |limit| limit.to_string());
+        text = [text, sourced("retention.ms", &ms), sourced("retention.bytes", &bytes)].join(", ");
     }
     let count = counted(survey.segments.len(), "segment");
     format!("{text}; {count}, {}, offsets {} to {}", HumanBytes(survey.bytes()), survey.start, survey.end)
@@ -78,7 +83,7 @@ fn stay(
     now: Timestamp,
 ) -> Result<String, LogError> {
     let is_active = number + 1 == survey.segments.len();
-    let active = if is_active { ", in the active segment" } else { "" };
+    let active = if is_active { " of the active segment" } else { "" };
     Ok(match stay {
         Stay::NoPolicy => "nothing is deleted".to_owned(),
         Stay::Empty => "the active segment, and empty".to_owned(),

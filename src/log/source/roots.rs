@@ -276,20 +276,35 @@ pub(in crate::log) fn split_spec(spec: &str) -> Vec<String> {
     spec.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
+/// The broker's configuration that `part` is, if it is one.
+pub(in crate::log) fn properties_of(part: &str) -> Option<Result<Properties, LogError>> {
+    let path = Path::new(part);
+    if !(path.extension().is_some_and(|extension| extension == "properties") && path.is_file()) {
+        return None;
+    }
+    let bytes = files::read_small(path, MAX_PROPERTIES_BYTES).map_err(|source| not_openable(path, &source));
+    let parse =
+        |bytes: Vec<u8>| Properties::parse(&bytes).map_err(|error| not_a_source(path, &error.to_string()));
+    Some(bytes.and_then(parse))
+}
+
+/// The `log.dirs` of a broker's configuration.
+pub(in crate::log) fn data_directories_of(properties: &Properties) -> impl Iterator<Item = PathBuf> {
+    let dirs = properties.get("log.dirs").or_else(|| properties.get("log.dir")).unwrap_or_default();
+    dirs.split(',').map(str::trim).filter(|dir| !dir.is_empty()).map(PathBuf::from)
+}
+
 /// Adds what `part` stands for: itself, or the `log.dirs` of a properties file.
 pub(in crate::log) fn expand(part: &str, paths: &mut Vec<PathBuf>) -> Result<(), LogError> {
     let path = Path::new(part);
-    if !(path.extension().is_some_and(|extension| extension == "properties") && path.is_file()) {
+    let Some(properties) = properties_of(part).transpose()? else {
         paths.push(path.to_owned());
         return Ok(());
-    }
-    let bytes =
-        files::read_small(path, MAX_PROPERTIES_BYTES).map_err(|source| not_openable(path, &source))?;
-    let properties = Properties::parse(&bytes).map_err(|error| not_a_source(path, &error.to_string()))?;
-    let Some(dirs) = properties.get("log.dirs").or_else(|| properties.get("log.dir")) else {
-        return Err(not_a_source(path, "names neither log.dirs nor log.dir"));
     };
-    paths.extend(dirs.split(',').map(str::trim).filter(|dir| !dir.is_empty()).map(PathBuf::from));
+    if properties.get("log.dirs").or_else(|| properties.get("log.dir")).is_none() {
+        return Err(not_a_source(path, "names neither log.dirs nor log.dir"));
+    }
+    paths.extend(data_directories_of(&properties));
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 mod measured;
 mod text;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -18,6 +19,7 @@ use crate::log::partition::{Origin, Partition};
 use crate::log::segment::scan::Tail;
 use crate::log::source::tiered;
 use crate::log::transactions::{Decided, open_at_end};
+use crate::view::configs::{ConfigRow, TopicDetails};
 use crate::view::partition_view::{CHEAP_BYTES, PartitionView};
 use crate::view::summary::{CODECS, Summary};
 use measured::Measured;
@@ -29,11 +31,13 @@ const MAX_PRODUCERS: usize = 100;
 
 /// The summary.
 #[derive(Debug, Serialize)]
-struct Info {
+struct Info<'a> {
     #[serde(flatten)]
     log: LogInfo,
+    cluster_topic_id: Option<String>,
     #[serde(flatten)]
     counts: CountInfo,
+    configs: &'a BTreeMap<String, ConfigRow>,
 }
 
 /// What is known of a log without measuring it.
@@ -134,19 +138,31 @@ struct Producer {
 ///
 /// # Errors
 /// Those of reading.
-pub fn render(view: &PartitionView, committed: bool, json: bool) -> Result<Vec<u8>, LogError> {
-    let info = collect(view, committed)?;
+pub fn render(
+    view: &PartitionView,
+    topic: &TopicDetails<'_>,
+    committed: bool,
+    json: bool,
+) -> Result<Vec<u8>, LogError> {
+    let info = collect(view, topic, committed)?;
     if json {
         let mut out = serde_json::to_vec_pretty(&info).unwrap_or_default();
         out.push(b'\n');
         return Ok(out);
     }
-    Ok(text::render(&info).into_bytes())
+    Ok(text::render(&info, topic).into_bytes())
 }
 
-fn collect(view: &PartitionView, committed: bool) -> Result<Info, LogError> {
+fn collect<'a>(
+    view: &PartitionView,
+    topic: &TopicDetails<'a>,
+    committed: bool,
+) -> Result<Info<'a>, LogError> {
     let measured = view.with_env(committed, |env| Measured::of(view, env, CHEAP_BYTES))?;
-    Ok(Info { log: log_info(view, committed, &measured)?, counts: count_info(&measured) })
+    let mut log = log_info(view, committed, &measured)?;
+    let in_cluster = topic.id.map(|id| id.to_string());
+    log.topic_id = log.topic_id.or_else(|| in_cluster.clone());
+    Ok(Info { log, cluster_topic_id: in_cluster, counts: count_info(&measured), configs: topic.configs })
 }
 
 fn log_info(view: &PartitionView, committed: bool, measured: &Measured) -> Result<LogInfo, LogError> {

@@ -1,5 +1,6 @@
 //! `info`: the summary as lines of a name and a value, for people.
 
+use crate::view::configs::TopicDetails;
 use crate::view::info::{CodecInfo, CountInfo, Epoch, Info, LogInfo, OpenTransaction, Producer};
 use crate::view::record_json::iso;
 
@@ -9,8 +10,11 @@ const MAX_SHOWN: usize = 10;
 const WIDTH: usize = 24;
 
 /// The lines of a summary.
-pub(super) fn render(info: &Info) -> String {
+pub(super) fn render(info: &Info<'_>, topic: &TopicDetails<'_>) -> String {
     let mut rows = log(&info.log);
+    let other_id = topic.other_id(info.log.topic_id.as_deref());
+    rows.extend(other_id.map(|id| ("topic id in the cluster", id)));
+    rows.extend(topic.lines().map(|line| ("config", line)));
     rows.extend(transactions(&info.log));
     rows.push(("measured to", measured_to(info)));
     rows.extend(measured(&info.counts));
@@ -82,7 +86,7 @@ fn measured(info: &CountInfo) -> Vec<Row> {
     rows
 }
 
-fn measured_to(info: &Info) -> String {
+fn measured_to(info: &Info<'_>) -> String {
     let end = info.log.log_end_offset;
     match info.counts.measured_to {
         to if to >= end => format!("{to}, the log's end"),

@@ -23,7 +23,7 @@ use crate::tree::{Tree, scratch};
 /// problem, and shows only records that were shown of the source.
 pub fn check(tree: &Tree, archive: &Archive) {
     let options = Options {
-        topic: TopicOptions { from: From::FirstSegment, ..TopicOptions::default() },
+        topic: TopicOptions { from: From::FirstSegment, ..TopicOptions::default() }.choices(),
         max_batch_bytes: LIMITS.max_batch_bytes,
         max_decoded_bytes: LIMITS.max_decoded_bytes,
         ..Options::default()
