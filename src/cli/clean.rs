@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::anyhow;
 
@@ -36,40 +38,64 @@ pub fn run(args: &CleanArgs) -> anyhow::Result<ExitCode> {
 
 /// Whether all could be looked at.
 fn dry_run(args: &CleanArgs, config: &Config) -> anyhow::Result<bool> {
-    let (now, limits) = (now(), config.options.of_source().limits);
     let cluster = Cluster::new(&args.source, config.options.of_source());
-    let mut all_done = true;
-    let mut wanted = Wanted::new(&args.partitions);
+    let (mut wanted, mut all) = (Wanted::new(&args.partitions), Vec::new());
     for data in source::data_directories(&args.source)? {
-        let written = WrittenDown::read(&data);
-        for (name, directory) in wanted.of(&data)? {
-            let due = Due::new(config, &cluster, &name, &directory);
-            let survey = Survey::new(&directory, &name, &written.bounds(&name), limits);
-            let told = survey.and_then(|survey| tell(&name, &survey, &due, now));
-            if let Err(error) = told {
-                println!("{name}: {error}");
-                all_done = false;
-            }
-        }
+        let written = Arc::new(WrittenDown::read(&data));
+        all.extend(wanted.of(&data)?.into_iter().map(|(name, directory)| (name, directory, written.clone())));
     }
     wanted.check()?;
+    let (now, limits) = (now(), config.options.of_source().limits);
+    let told = in_order(&all, |(name, directory, written)| {
+        let due = Due::new(config, &cluster, name, directory);
+        let survey = Survey::new(directory, name, &written.bounds(name), limits);
+        survey.and_then(|survey| explain(&survey, &due, now))
+    });
+    let mut all_done = true;
+    for ((name, ..), told) in all.iter().zip(told) {
+        all_done &= told.is_ok();
+        match told {
+            Ok(text) => println!("{name}: {text}"),
+            Err(error) => println!("{name}: {error}"),
+        }
+    }
     Ok(all_done)
 }
 
-/// Prints what would become of a partition, and why.
-fn tell(name: &TopicPartition, survey: &Survey, due: &Due, now: Timestamp) -> Result<(), LogError> {
+/// What would become of a partition, and why.
+fn explain(survey: &Survey, due: &Due, now: Timestamp) -> Result<String, LogError> {
     let Due { configs, policy, doubt } = due;
-    println!("{name}: {}", explained::log(survey, configs, policy));
-    if let Some(doubt) = doubt {
-        println!("  {doubt}");
-    }
-    for line in explained::retention(survey, policy, now)? {
-        println!("  {line}");
-    }
+    let mut lines = vec![explained::log(survey, configs, policy)];
+    lines.extend(doubt.map(str::to_owned));
+    lines.extend(explained::retention(survey, policy, now)?);
     if policy.compact {
-        println!("  {}", explained::compaction(survey, policy, now)?);
+        lines.push(explained::compaction(survey, policy, now)?);
     }
-    Ok(())
+    Ok(lines.join("\n  "))
+}
+
+/// Works on all items, on several threads that mostly wait for the disk; the results in the items' order.
+fn in_order<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    const THREADS: usize = 8;
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let bar = progress::counter(items.len() as u64);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS.min(items.len()) {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(number) else { break };
+                    let result = work(item);
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
+                    bar.inc(1);
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Whether all could be done.

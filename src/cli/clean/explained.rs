@@ -51,10 +51,8 @@ pub(super) fn retention(survey: &Survey, policy: &Policy, now: Timestamp) -> Res
         }
         from += same.len();
     }
-    let (Some(stays), Some(left)) = (stays, survey.segments.get(from..).filter(|left| !left.is_empty()))
-    else {
-        return Ok(lines);
-    };
+    let left = survey.segments.get(from..).filter(|left| policy.delete && !left.is_empty());
+    let (Some(stays), Some(left)) = (stays, left) else { return Ok(lines) };
     let (first, behind) = left.split_at_checked(1).unwrap_or_default();
     lines.push(format!("stays  {}: {}", range(first), stay(*stays, survey, from, policy, now)?));
     if !behind.is_empty() {
