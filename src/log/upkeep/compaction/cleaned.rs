@@ -12,6 +12,8 @@ use crate::units::{Offset, Position, Timestamp};
 
 /// Bytes that are written at once.
 const PIECE: usize = 1024 * 1024;
+/// Bytes that the system is told to write out, so that the sync at the end has less to do.
+const SYNC_PIECE: u64 = 8 * 1024 * 1024;
 
 /// The files of a segment, the log last: the others have their names when it gets its own.
 pub(super) const FILE_TYPES: [FileType; 4] =
@@ -26,6 +28,8 @@ pub(super) struct CleanedSegment {
     /// What isn't written yet, and how much is.
     buffer: Vec<u8>,
     written: u64,
+    /// Up to here it is being written out.
+    begun_sync: u64,
     indexes: IndexBytes,
     txn_index: Vec<u8>,
 }
@@ -62,6 +66,7 @@ impl CleanedSegment {
             log,
             buffer: Vec::with_capacity(PIECE + PIECE / 4),
             written: 0,
+            begun_sync: 0,
             indexes: IndexBytes::new(base, IndexBuilder::new(interval_bytes)),
             txn_index: Vec::new(),
         })
@@ -137,6 +142,11 @@ impl CleanedSegment {
         })?;
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
+        let len = self.written - self.begun_sync;
+        if len >= SYNC_PIECE {
+            self.log.begin_sync(self.begun_sync, len);
+            self.begun_sync = self.written;
+        }
         Ok(())
     }
 }

@@ -8,9 +8,10 @@
 //! |---|---|
 //! | [`range`] | what may be compacted, and whether it is worth it |
 //! | `offset_map` | the last offset of each key |
+//! | `reading` | segments that are read ahead |
 //! | `survivors` | which records stay |
 //! | `groups` | which segments become one |
-//! | `cleaned` | the segments that are written |
+//! | `writer`, `cleaned` | the segments that are written |
 //! | `swap` | the old ones make room for the new ones |
 //!
 //! Nothing that can't be read is taken away: a log with damage is left as it is.
@@ -19,15 +20,16 @@ mod cleaned;
 mod groups;
 mod offset_map;
 pub mod range;
+mod reading;
 mod survivors;
 mod swap;
+mod writer;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::format::batch::{Batch, BatchError, Decoder, Limits};
-use crate::format::batch_rewriter::BatchRewriter;
 use crate::format::index::{AbortedTxn, TxnIndex};
 use crate::format::names::{FileState, FileType};
 use crate::format::snapshot::ProducerEntry;
@@ -38,15 +40,16 @@ use crate::log::files::disk::{self, Disk};
 use crate::log::partition::Partition;
 use crate::log::segment::Segment;
 use crate::log::segment::beside::{MAX_INDEX_BYTES, live_path};
-use crate::log::segment::scan::{Step, Tail};
 use crate::log::transactions::{Decided, Transactions};
 use crate::log::upkeep::listing::ListedSegment;
 use crate::units::{Offset, Position, ProducerId, Timestamp, TopicPartition};
-use cleaned::{CleanedBatch, CleanedSegment, FILE_TYPES};
+use cleaned::FILE_TYPES;
 use groups::{Most, Sizes, groups};
 use offset_map::OffsetMap;
 use range::Cleanable;
-use survivors::{LastBatch, Left, Progress, Seen, Survivors};
+use reading::{Event, Next};
+use survivors::{LastBatch, Progress, Seen, Survivors};
+use writer::Writer;
 
 /// `log.cleaner.dedupe.buffer.size`
 pub const DEFAULT_MAP_BYTES: usize = 128 * 1024 * 1024;
@@ -180,7 +183,7 @@ impl Compaction<'_> {
     /// Why it can't be compacted. Segments that were replaced before stay replaced.
     pub fn run(&self, watcher: &Watcher<'_>) -> Result<Compacted, CompactionError> {
         let partition = partition_of(self.directory, self.name, self.settings.limits);
-        let mut reading = Reading {
+        let mut round = Round {
             compaction: self,
             segments: partition.segments()?,
             partition,
@@ -188,12 +191,12 @@ impl Compaction<'_> {
             decoder: Decoder::default(),
             watcher,
         };
-        let map = reading.map()?;
+        let map = round.map()?;
         let Some(end) = map.latest().map(Offset::next) else {
             let (path, bytes) = (self.directory.to_owned(), self.settings.map_bytes);
             return Err(CompactionError::MapTooSmall { path, bytes });
         };
-        reading.clean(&map, end)
+        round.clean(&map, end)
     }
 
     /// The group sizes of the segments below `end`.
@@ -211,8 +214,8 @@ impl Compaction<'_> {
     }
 }
 
-/// A log while it is read.
-struct Reading<'a> {
+/// A round of compaction.
+struct Round<'a> {
     compaction: &'a Compaction<'a>,
     partition: Partition,
     segments: Arc<[Arc<Segment>]>,
@@ -222,7 +225,7 @@ struct Reading<'a> {
     watcher: &'a Watcher<'a>,
 }
 
-impl Reading<'_> {
+impl Round<'_> {
     /// The last offsets of the keys in the dirty part.
     fn map(&mut self) -> Result<OffsetMap, CompactionError> {
         let Cleanable { first_dirty: from, first_uncleanable: below, .. } = self.compaction.cleanable;
@@ -230,38 +233,38 @@ impl Reading<'_> {
         let offsets = u64::try_from(below.0.saturating_sub(from.0)).unwrap_or(0);
         let mut map = OffsetMap::new(settings.map_bytes, offsets);
         let segments = self.segments.clone();
-        let first = Partition::floor(&segments, from);
-        for segment in segments.iter().skip(first).filter(|segment| segment.base < below) {
-            let start = if segment.base < from { segment.start_near(from)? } else { segment.start() };
-            let mut scanner = segment.scan(start)?;
-            loop {
-                let (position, batch) = match scanner.step().map_err(|error| segment.error(error))? {
-                    Step::Batch { position, batch } => (position, batch),
-                    Step::End(Tail::Clean) => break,
-                    other => return Err(damaged(segment, &other)),
-                };
-                self.watch(&batch)?;
-                if batch.header.last_offset < from {
-                    continue;
-                }
-                if !batch.header.is_control && !self.is_aborted(&batch)? {
-                    let unreadable = |error| undecodable(segment, position, &error);
-                    let records = batch.records(&mut self.decoder, &settings.limits).map_err(unreadable)?;
-                    for record in records {
-                        let record = record.map_err(unreadable)?;
-                        if let Some(key) = record.key.filter(|_| record.offset >= from)
-                            && !map.put(key, record.offset)
-                        {
-                            return Ok(map);
-                        }
+        let dirty = Partition::floor(&segments, from)..self.below(below);
+        reading::read(segments.get(dirty).unwrap_or_default(), from, |segment, event| {
+            let Event::Batch(position, batch) = event else {
+                // Offsets may be missing at its end.
+                map.set_latest(segment.below().min(below).plus(-1));
+                return Ok(Next::Go);
+            };
+            self.watch(&batch)?;
+            if batch.header.last_offset < from {
+                return Ok(Next::Go);
+            }
+            if !batch.header.is_control && !self.is_aborted(&batch)? {
+                let unreadable = |error| undecodable(segment, position, &error);
+                let records = batch.records(&mut self.decoder, &settings.limits).map_err(unreadable)?;
+                for record in records {
+                    let record = record.map_err(unreadable)?;
+                    if let Some(key) = record.key.filter(|_| record.offset >= from)
+                        && !map.put(key, record.offset)
+                    {
+                        return Ok(Next::Stop);
                     }
                 }
-                map.set_latest(batch.header.last_offset);
             }
-            // Offsets may be missing at its end.
-            map.set_latest(segment.below().min(below).plus(-1));
-        }
+            map.set_latest(batch.header.last_offset);
+            Ok(Next::Go)
+        })?;
         Ok(map)
+    }
+
+    /// How many segments begin below an offset.
+    fn below(&self, offset: Offset) -> usize {
+        self.segments.partition_point(|segment| segment.base < offset)
     }
 
     /// Writes the segments below `end` anew.
@@ -324,60 +327,37 @@ impl Reading<'_> {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { return Ok(Vec::new()) };
         let mut writer = Writer::new(compaction, first.base)?;
         let segments = self.segments.clone();
-        for listed in group {
-            let Some(segment) = segments.iter().find(|segment| segment.base == listed.base) else {
-                return Err(LogError::Stale { path: listed.path(compaction.directory) }.into());
-            };
-            let mut scanner = segment.scan(segment.start())?;
-            let mut index: Option<Vec<AbortedTxn>> = None;
-            compacted.bytes.0 += listed.len;
-            loop {
-                let (position, batch) = match scanner.step().map_err(|error| segment.error(error))? {
-                    Step::Batch { position, batch } => (position, batch),
-                    Step::End(Tail::Clean) => break,
-                    other => return Err(damaged(segment, &other)),
-                };
-                self.watch(&batch)?;
-                let is_aborted = self.is_aborted(&batch)?;
-                let keeps_old_tombstones = listed.modified > old_horizon;
-                let seen = Seen { batch: &batch, is_aborted, keeps_old_tombstones };
-                let judged = survivors
-                    .judge(seen, &mut self.decoder)
-                    .map_err(|error| undecodable(segment, position, &error))?;
-                compacted.without_key += judged.without_key;
-                compacted.records.0 += u64::from(batch.header.record_count.unwrap_or(0));
-                let is_needed_abort = judged.is_needed_abort;
-                compacted.records.1 += writer.write(compaction.disk, &batch, judged.left)?;
-                if is_needed_abort {
-                    let index = index.get_or_insert_with(|| aborted_in(segment));
-                    writer.current.add_aborted(self.aborted_by(&batch, index));
-                }
-            }
+        let sources = segments.get(self.below(first.base)..self.below(last.base.next())).unwrap_or_default();
+        if !sources.iter().map(|segment| segment.base).eq(group.iter().map(|listed| listed.base)) {
+            return Err(LogError::Stale { path: compaction.directory.to_owned() }.into());
         }
+        let (mut number, mut index) = (0, None);
+        reading::read(sources, Offset(i64::MIN), |segment, event| {
+            let Event::Batch(position, batch) = event else {
+                (number, index) = (number + 1, None);
+                return Ok(Next::Go);
+            };
+            self.watch(&batch)?;
+            let is_aborted = self.is_aborted(&batch)?;
+            let keeps_old_tombstones = group.get(number).is_some_and(|listed| listed.modified > old_horizon);
+            let seen = Seen { batch: &batch, is_aborted, keeps_old_tombstones };
+            let judged = survivors
+                .judge(seen, &mut self.decoder)
+                .map_err(|error| undecodable(segment, position, &error))?;
+            compacted.without_key += judged.without_key;
+            compacted.records.0 += u64::from(batch.header.record_count.unwrap_or(0));
+            let is_needed_abort = judged.is_needed_abort;
+            compacted.records.1 += writer.write(compaction.disk, &batch, judged.left)?;
+            if is_needed_abort {
+                let index = index.get_or_insert_with(|| aborted_in(segment));
+                writer.add_aborted(aborted_by(&batch, index, self.decided.as_deref()));
+            }
+            Ok(Next::Go)
+        })?;
         writer.finish(compaction.disk, last.modified)?;
+        compacted.bytes.0 += group.iter().map(|listed| listed.len).sum::<u64>();
         compacted.bytes.1 += writer.bytes;
         Ok(writer.bases)
-    }
-
-    /// The entry of the transaction index that a marker has.
-    fn aborted_by(&self, marker: &Batch<'_>, index: &[AbortedTxn]) -> AbortedTxn {
-        let header = &marker.header;
-        let producer_id = header.producer_id.unwrap_or(ProducerId(-1));
-        let is_its =
-            |entry: &&AbortedTxn| entry.producer_id == producer_id && entry.last_offset == header.last_offset;
-        if let Some(entry) = index.iter().find(is_its) {
-            return *entry;
-        }
-        let at = header.last_offset;
-        let all = self.decided.as_ref().map(|decided| decided.aborted_between(at, at)).unwrap_or_default();
-        let first = all.iter().find(|txn| txn.producer == producer_id && txn.last == at);
-        AbortedTxn {
-            version: 0,
-            producer_id,
-            first_offset: first.map_or(at, |txn| txn.first),
-            last_offset: at,
-            last_stable_offset: at.next(),
-        }
     }
 
     /// Whether a batch is data of a transaction that was aborted.
@@ -417,79 +397,24 @@ impl Reading<'_> {
     }
 }
 
-/// The new segments of a group.
-struct Writer<'a> {
-    compaction: &'a Compaction<'a>,
-    rewriter: BatchRewriter,
-    current: CleanedSegment,
-    done: Vec<CleanedSegment>,
-    bases: Vec<Offset>,
-    bytes: u64,
-}
-
-impl<'a> Writer<'a> {
-    fn new(compaction: &'a Compaction<'a>, base: Offset) -> Result<Self, LogError> {
-        let interval = compaction.settings.index_interval_bytes;
-        let current = CleanedSegment::create(compaction.disk, compaction.directory, base, interval)?;
-        let (rewriter, done, bases) = (BatchRewriter::default(), Vec::new(), vec![base]);
-        Ok(Self { compaction, rewriter, current, done, bases, bytes: 0 })
-    }
-
-    /// Writes what is left of a batch; how many records that are.
-    fn write(&mut self, disk: &dyn Disk, batch: &Batch<'_>, left: Left<'_>) -> Result<u64, LogError> {
-        let header = &batch.header;
-        let unwritable = |error| disk::failed(self.compaction.directory, "compress", error);
-        let (bytes, records) = match left {
-            Left::Nothing => return Ok(0),
-            Left::Whole { records } => (batch.bytes, records),
-            Left::Some(records, horizon) => {
-                let bytes = self.rewriter.rewrite(header, &records, horizon).map_err(unwritable)?;
-                (bytes, records.len())
-            }
-            Left::Empty => (self.rewriter.empty(header).map_err(unwritable)?, 0),
-        };
-        let written = crate::format::batch::Header::peek(bytes)
-            .map_err(|error| unwritable(std::io::Error::other(error)))?;
-        let (last_offset, max_timestamp) = (written.last_offset, written.max_timestamp);
-        let cleaned = CleanedBatch { bytes, last_offset, max_timestamp };
-        if !self.current.has_room(&cleaned) && self.current.len() > 0 {
-            let (directory, interval) =
-                (self.compaction.directory, self.compaction.settings.index_interval_bytes);
-            let base = written.first_known();
-            let next = CleanedSegment::create(disk, directory, base, interval)?;
-            self.done.push(std::mem::replace(&mut self.current, next));
-            self.bases.push(base);
-        }
-        self.current.append(&cleaned)?;
-        Ok(records as u64)
-    }
-
-    fn finish(&mut self, disk: &dyn Disk, modified: Timestamp) -> Result<(), LogError> {
-        for segment in self.done.iter_mut().chain([&mut self.current]) {
-            segment.finish(disk, modified)?;
-            self.bytes += segment.len();
-        }
-        Ok(())
-    }
-}
-
 /// The entries of a segment's transaction index.
 fn aborted_in(segment: &Segment) -> Vec<AbortedTxn> {
     let bytes = files::read_small(&segment.beside(FileType::TxnIndex), MAX_INDEX_BYTES).unwrap_or_default();
     TxnIndex::new(&bytes).entries().collect()
 }
 
-fn damaged(segment: &Segment, step: &Step<'_>) -> CompactionError {
-    let damage = match step {
-        Step::Damage(damage) => Some(damage),
-        Step::End(tail) => tail.damage(),
-        Step::Batch { .. } => None,
-    };
-    CompactionError::Damaged {
-        path: segment.path.clone(),
-        position: damage.map_or(Position(0), |damage| damage.position),
-        cause: damage.map(|damage| damage.fault.to_string()).unwrap_or_default(),
+/// The entry of the transaction index that a marker has.
+fn aborted_by(marker: &Batch<'_>, index: &[AbortedTxn], decided: Option<&Decided>) -> AbortedTxn {
+    let at = marker.header.last_offset;
+    let producer_id = marker.header.producer_id.unwrap_or(ProducerId(-1));
+    let is_its = |entry: &&AbortedTxn| entry.producer_id == producer_id && entry.last_offset == at;
+    if let Some(entry) = index.iter().find(is_its) {
+        return *entry;
     }
+    let all = decided.map(|decided| decided.aborted_between(at, at)).unwrap_or_default();
+    let txn = all.iter().find(|txn| txn.producer == producer_id && txn.last == at);
+    let first_offset = txn.map_or(at, |txn| txn.first);
+    AbortedTxn { version: 0, producer_id, first_offset, last_offset: at, last_stable_offset: at.next() }
 }
 
 fn undecodable(segment: &Segment, position: Position, error: &BatchError) -> CompactionError {
