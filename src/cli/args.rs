@@ -44,6 +44,9 @@ pub enum Command {
     Append(AppendArgs),
     /// Repair what an unclean stop has left, and keep what is cut
     Recover(RecoverArgs),
+    /// Cut a partition at an offset, as a follower does
+    #[command(long_about = TRUNCATE_ABOUT)]
+    Truncate(TruncateArgs),
     /// Print segments, indexes, snapshots and checkpoints as kafka-dump-log does
     #[command(long_about = DUMP_ABOUT)]
     Dump(DumpArgs),
@@ -133,6 +136,35 @@ pub struct RecoverArgs {
     pub options: OptionArgs,
 }
 
+/// `topicfs truncate`
+#[derive(Debug, Args)]
+#[command(after_help = TRUNCATE_EXAMPLES)]
+#[group(id = "cut_bytes", multiple = true, required = true, args = ["keep", "discard", "dry_run"])]
+pub struct TruncateArgs {
+    /// A data directory, several with commas between, or a server.properties; no broker may run on it
+    pub source: String,
+    /// TOPIC/PARTITION
+    pub partition: String,
+    /// The first offset that goes
+    #[arg(long, value_name = "OFFSET", value_parser = clap::value_parser!(i64).range(0..))]
+    pub to: i64,
+    /// An empty or missing directory for what is cut
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+    /// Keep nothing of what is cut
+    #[arg(long, conflicts_with = "keep")]
+    pub discard: bool,
+    /// Say what would be cut, and change nothing; a broker may run
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Don't ask
+    #[arg(long, short = 'y')]
+    pub yes: bool,
+    /// How it is written, with the names of Kafka's topic configurations.
+    #[command(flatten)]
+    pub options: OptionArgs,
+}
+
 const APPEND_EXAMPLES: &str = "\
 Examples:
   topicfs append data notes/0 < notes.txt
@@ -140,6 +172,23 @@ Examples:
   topicfs cat data orders/0/log.jsonl | topicfs append other orders/0.jsonl
 
 Exit status: 0 all is appended and durable; 2 a line was refused, or it could not run.";
+
+const TRUNCATE_ABOUT: &str = "\
+Cut a partition at an offset, as a follower does
+
+Of what is left, indexes, producer snapshots, leader epochs and checkpoints are as Kafka leaves them. A batch that
+reaches across the offset goes whole. What is cut is kept in segments that can be read, unless --discard is given.";
+
+const TRUNCATE_EXAMPLES: &str = "\
+Examples:
+  topicfs truncate --dry-run data orders/0 --to 1234
+  topicfs truncate data orders/0 --to 1234 --keep /var/tmp/cut
+  topicfs cat /var/tmp/cut orders/0/log.jsonl              what was cut
+  topicfs truncate --yes --discard data orders/0 --to 1234
+
+`topicfs diff` says at which offset two copies part. docs/replicas.md has an example.
+
+Exit codes: 0 it is cut, or nothing had to be; 2 nobody said yes, or it could not run.";
 
 const RECOVER_EXAMPLES: &str = "\
 Examples:

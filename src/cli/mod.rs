@@ -12,6 +12,7 @@
 //! | [`manifest`] | what each file of a source is |
 //! | [`salvage`] | what is sound, written as clean data directories |
 //! | [`append`], [`recover`] | lines appended to a partition; what an unclean stop has left, repaired |
+//! | [`truncate`] | a log cut at an offset |
 //! | `own` | data directories that are written to |
 //! | [`dump`] | single files, as kafka-dump-log prints them |
 //! | [`verify`] | everything checked |
@@ -37,6 +38,7 @@ pub mod progress;
 pub mod recover;
 pub mod salvage;
 pub mod tail;
+pub mod truncate;
 pub mod verify;
 
 use std::ffi::OsString;
@@ -84,6 +86,7 @@ fn dispatch(topicfs: &TopicFs) -> anyhow::Result<ExitCode> {
         Command::Salvage(args) => quietly(level).and_then(|()| salvage::run(args)),
         Command::Append(args) => quietly(level).and_then(|()| append::run(args)),
         Command::Recover(args) => quietly(level).and_then(|()| recover::run(args)),
+        Command::Truncate(args) => quietly(level).and_then(|()| truncate::run(args)),
         Command::Dump(args) => quietly(level).and_then(|()| dump::run(args)),
         Command::Verify(args) => quietly(level).and_then(|()| verify::run(args)),
         Command::Config(args) => quietly(level).and_then(|()| config::run(args)),

@@ -8,6 +8,7 @@ use anyhow::{Context as _, anyhow};
 
 use super::progress;
 use crate::config::Config;
+use crate::format::names::PartitionDir;
 use crate::fs::topics::cluster_of;
 use crate::log::append::lock::DirectoryLock;
 use crate::log::append::owned::OwnedDirectory;
@@ -98,6 +99,29 @@ pub(super) fn recover(
         directory.recovered()?;
     }
     Ok(())
+}
+
+/// Makes a directory for what is taken away, which may be there if it is empty.
+///
+/// # Errors
+/// When it is not.
+pub(super) fn make_empty(what: &str, path: &Path) -> anyhow::Result<()> {
+    let explain = || format!("{what} {}", path.display());
+    std::fs::create_dir_all(path).with_context(explain)?;
+    match std::fs::read_dir(path).with_context(explain)?.next() {
+        None => Ok(()),
+        Some(_) => Err(anyhow!("{what} {}: is not empty; name a new directory", path.display())),
+    }
+}
+
+/// The partition that `TOPIC/PARTITION` names.
+///
+/// # Errors
+/// When it names none.
+pub(super) fn partition_named(text: &str) -> anyhow::Result<TopicPartition> {
+    let parsed =
+        text.rsplit_once('/').and_then(|(topic, number)| PartitionDir::parse(&format!("{topic}-{number}")));
+    Ok(parsed.ok_or_else(|| anyhow!("{text:?}: expected TOPIC/PARTITION"))?.partition)
 }
 
 /// What of a partition would be lost.

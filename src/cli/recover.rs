@@ -1,9 +1,6 @@
 //! `topicfs recover`
 
-use std::path::Path;
 use std::process::ExitCode;
-
-use anyhow::{Context as _, anyhow};
 
 use super::args::RecoverArgs;
 use super::{FOUND_WRONG, own};
@@ -38,7 +35,7 @@ fn dry_run(args: &RecoverArgs, config: &Config) -> anyhow::Result<bool> {
 /// Whether all was done.
 fn recover(args: &RecoverArgs, config: &Config) -> anyhow::Result<bool> {
     if let Some(quarantine) = &args.quarantine {
-        make_quarantine(quarantine)?;
+        own::make_empty("quarantine", quarantine)?;
     }
     let mut all_done = true;
     for directory in own::lock(&args.source, config)? {
@@ -51,15 +48,6 @@ fn recover(args: &RecoverArgs, config: &Config) -> anyhow::Result<bool> {
         directory.close()?;
     }
     Ok(all_done)
-}
-
-fn make_quarantine(path: &Path) -> anyhow::Result<()> {
-    let explain = || format!("quarantine {}", path.display());
-    std::fs::create_dir_all(path).with_context(explain)?;
-    match std::fs::read_dir(path).with_context(explain)?.next() {
-        None => Ok(()),
-        Some(_) => Err(anyhow!("quarantine {}: is not empty; name a new directory", path.display())),
-    }
 }
 
 /// One line for a partition that is not sound, and one for each cut.

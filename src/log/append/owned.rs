@@ -10,16 +10,14 @@ use crate::log::append::active::ActiveSegment;
 use crate::log::append::appender::{AppendError, Appender, Opened};
 use crate::log::append::config::LogConfig;
 use crate::log::append::lock::{DirectoryLock, LockError};
-use crate::log::append::recovery::files::{read_epochs, read_snapshot, segments_of};
+use crate::log::append::recovery::files::{read_epochs, segments_of};
 use crate::log::append::recovery::{Known, Plan, RecoveryError};
-use crate::log::append::replay::Replay;
+use crate::log::append::replay::state_at;
 use crate::log::append::resume::resume;
 use crate::log::append::written_down::{self, WrittenDown};
 use crate::log::derived::indexing::IndexBuilder;
 use crate::log::derived::producers::Producers;
 use crate::log::files::disk::{self, Disk};
-use crate::log::segment::Segment;
-use crate::log::segment::scan::Step;
 use crate::units::{Offset, TopicPartition};
 
 /// A data directory whose lock we hold.
@@ -110,7 +108,7 @@ impl OwnedDirectory {
         &self.lock
     }
 
-    pub(super) fn disk(&self) -> &dyn Disk {
+    pub(in crate::log) fn disk(&self) -> &dyn Disk {
         &*self.disk
     }
 
@@ -147,6 +145,28 @@ impl OwnedDirectory {
             }
         }
         Ok(plan)
+    }
+
+    /// Changes what is written down; it is durable then.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(in crate::log) fn write_down(&self, change: impl FnOnce(&mut WrittenDown)) -> Result<(), LogError> {
+        let written = &mut self.state().written;
+        let before = written.clone();
+        change(written);
+        written.write_changes(&before, &*self.disk, &self.path)
+    }
+
+    /// Says whether all partitions are as a clean stop leaves them.
+    pub(in crate::log) fn set_sound(&self, is_sound: bool) {
+        self.state().is_sound = is_sound;
+    }
+
+    /// What recovery has to know of a partition that was stopped in order.
+    pub(in crate::log) fn known_of(&self, name: &TopicPartition, index_interval_bytes: u64) -> Known {
+        let log_start = self.state().written.log_starts.get(name).copied();
+        Known { recovery_point: Offset(i64::MAX), log_start, index_interval_bytes, limits: self.limits }
     }
 
     /// Says that all partitions were recovered.
@@ -269,47 +289,23 @@ impl OwnedDirectory {
         let (place, end) = resumed.ok_or_else(|| OpenError::NeedsRecovery {
             cut: format!("{}: its end can't be found", last.path.display()),
         })?;
-        let (producers, epochs) = self.state_at(directory, &segments, end)?;
+        let (producers, epochs) = state_at(directory, &segments, end, self.limits)?;
         let active = ActiveSegment::open(&*self.disk, directory, place)?;
         Ok(Opened { active, end, producers, epochs })
     }
 
-    fn repair(&self, name: &TopicPartition, directory: &Path, known: &Known) -> Result<(), OpenError> {
+    /// Repairs what can be without loss.
+    pub(in crate::log) fn repair(
+        &self,
+        name: &TopicPartition,
+        directory: &Path,
+        known: &Known,
+    ) -> Result<(), OpenError> {
         let plan = Plan::new(directory, name, known)?;
         if let Some(cut) = plan.cuts.iter().find(|cut| !cut.is_expected()) {
             return Err(OpenError::NeedsRecovery { cut: cut.to_string() });
         }
         Ok(plan.apply(&*self.disk, None)?)
-    }
-
-    /// The producers and epochs at the log's end: those of the newest snapshot, and what came after it. A log without snapshots
-    /// that was stopped in order has no producers, as for Kafka.
-    fn state_at(
-        &self,
-        directory: &Path,
-        segments: &[Arc<Segment>],
-        end: Offset,
-    ) -> Result<(Producers, crate::log::derived::epochs::Epochs), LogError> {
-        let epochs = read_epochs(directory);
-        let Some((at, producers)) = newest_snapshot(directory, end) else {
-            return Ok((Producers::default(), epochs));
-        };
-        let mut replay = Replay::new(producers, epochs, self.limits);
-        let first = segments.partition_point(|segment| segment.below() <= at);
-        for segment in segments.get(first..).unwrap_or_default().iter().filter(|_| at < end) {
-            let mut scanner = segment.scan(segment.start())?;
-            loop {
-                match scanner.step().map_err(|error| segment.error(error))? {
-                    Step::Batch { batch, .. } if batch.header.last_offset >= at => {
-                        replay.append(&batch);
-                    }
-                    Step::Batch { .. } | Step::Damage(_) => {}
-                    Step::End(_) => break,
-                }
-            }
-        }
-        let start = segments.first().map_or(end, |segment| segment.base);
-        Ok(replay.finish(start, end))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -333,6 +329,11 @@ pub fn survey(directory: &Path, limits: Limits) -> Result<Vec<Recovered>, LogErr
         .collect())
 }
 
+/// What recovery knows of a partition of a directory that is not locked.
+pub fn known_in(directory: &Path, name: &TopicPartition, index_interval_bytes: u64, limits: Limits) -> Known {
+    Known { index_interval_bytes, ..known(&WrittenDown::read(directory), name, limits) }
+}
+
 /// What recovery knows of a partition.
 fn known(written: &WrittenDown, name: &TopicPartition, limits: Limits) -> Known {
     let point = written.recovery_points.get(name).copied().unwrap_or(Offset(0));
@@ -342,18 +343,4 @@ fn known(written: &WrittenDown, name: &TopicPartition, limits: Limits) -> Known 
         index_interval_bytes: crate::log::derived::indexing::DEFAULT_INTERVAL_BYTES,
         limits,
     }
-}
-
-/// The newest producer snapshot that is sound and not behind the end.
-fn newest_snapshot(directory: &Path, end: Offset) -> Option<(Offset, Producers)> {
-    use crate::format::names::{FileType, SegmentFile};
-    let entries = std::fs::read_dir(directory).ok()?;
-    let mut found: Vec<Offset> = entries
-        .flatten()
-        .filter_map(|entry| SegmentFile::parse(entry.file_name().to_str()?))
-        .filter(|file| *file == SegmentFile::live(file.base, FileType::Snapshot) && file.base <= end)
-        .map(|file| file.base)
-        .collect();
-    found.sort_unstable();
-    found.into_iter().rev().find_map(|at| Some((at, read_snapshot(directory, at)?)))
 }

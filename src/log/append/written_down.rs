@@ -25,6 +25,8 @@ pub struct WrittenDown {
     pub high_watermarks: Offsets,
     /// `log-start-offset-checkpoint`, for partitions that don't start with their first segment.
     pub log_starts: Offsets,
+    /// `cleaner-offset-checkpoint`: up to these offsets compaction has come.
+    pub cleaned: Offsets,
     /// Whether it was stopped in order.
     pub is_clean: bool,
 }
@@ -37,6 +39,7 @@ impl WrittenDown {
             recovery_points: checkpoints::read(&directory.join(names::RECOVERY_POINTS)),
             high_watermarks: checkpoints::read(&directory.join(names::HIGH_WATERMARKS)),
             log_starts: checkpoints::read(&directory.join(names::LOG_STARTS)),
+            cleaned: checkpoints::read(&directory.join(names::CLEANER_OFFSETS)),
             is_clean: directory.join(names::CLEAN_SHUTDOWN).exists(),
         }
     }
@@ -56,9 +59,32 @@ impl WrittenDown {
         disk::sync_directory(disk, directory)
     }
 
+    /// Writes the checkpoints that say something else than `before`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(in crate::log) fn write_changes(
+        &self,
+        before: &Self,
+        disk: &dyn Disk,
+        directory: &Path,
+    ) -> Result<(), LogError> {
+        let files = [
+            (names::RECOVERY_POINTS, &self.recovery_points, &before.recovery_points),
+            (names::HIGH_WATERMARKS, &self.high_watermarks, &before.high_watermarks),
+            (names::LOG_STARTS, &self.log_starts, &before.log_starts),
+            (names::CLEANER_OFFSETS, &self.cleaned, &before.cleaned),
+        ];
+        for (name, offsets, _) in files.iter().filter(|(_, now, before)| now != before) {
+            disk::replace(disk, &directory.join(name), checkpoint::format_offsets(offsets).as_bytes())?;
+        }
+        disk::sync_directory(disk, directory)
+    }
+
     /// Forgets a partition that is there no more.
     pub(super) fn forget(&mut self, name: &TopicPartition) {
-        for offsets in [&mut self.recovery_points, &mut self.high_watermarks, &mut self.log_starts] {
+        let Self { recovery_points, high_watermarks, log_starts, cleaned, .. } = self;
+        for offsets in [recovery_points, high_watermarks, log_starts, cleaned] {
             offsets.remove(name);
         }
     }

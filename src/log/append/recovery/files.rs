@@ -121,7 +121,7 @@ impl Files {
 ///
 /// # Errors
 /// Those of listing.
-pub(in crate::log::append) fn segments_of(
+pub(in crate::log) fn segments_of(
     directory: &Path,
     name: &TopicPartition,
     limits: Limits,
@@ -161,14 +161,14 @@ pub(super) fn name_of(segment: &Segment) -> Option<SegmentFile> {
 }
 
 /// A producer snapshot, `None` when it can't be used.
-pub(in crate::log::append) fn read_snapshot(directory: &Path, at: Offset) -> Option<Producers> {
+pub(in crate::log) fn read_snapshot(directory: &Path, at: Offset) -> Option<Producers> {
     let path = super::path(directory, at, FileType::Snapshot);
     let entries = snapshot::parse(&files::read_small(&path, MAX_BYTES).ok()?).ok()?;
     Some(Producers::from_snapshot(&entries))
 }
 
 /// The epochs in the checkpoint; none when there is no sound one.
-pub(in crate::log::append) fn read_epochs(directory: &Path) -> Epochs {
+pub(in crate::log) fn read_epochs(directory: &Path) -> Epochs {
     let bytes = files::read_small(&directory.join(names::LEADER_EPOCHS), MAX_BYTES).ok();
     let entries = bytes.and_then(|bytes| checkpoint::parse_epochs(&bytes).ok());
     entries.map(|entries| Epochs::from_entries(&entries)).unwrap_or_default()

@@ -23,7 +23,7 @@
 
 mod apply;
 mod cut;
-pub(super) mod files;
+pub(in crate::log) mod files;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
