@@ -3,6 +3,8 @@
 //
 //   load DIR LOG_START CLEAN INTERVAL [POINT]  opens a partition directory as a broker that starts; CLEAN: whether it had stopped in
 //                                       order; POINT: the recovery point if not, else 0
+//   truncate DIR LOG_START INTERVAL OFFSET  opens a partition directory that was stopped in order, cuts its log at the offset as a
+//                                       follower does, and closes it
 //   dump FILE,FILE..                    what kafka-dump-log says of them
 //   format PROPERTIES CLUSTER_ID        formats the directories of a broker
 //   start NAME PROPERTIES               starts a broker that is its own controller, or a part of a cluster
@@ -70,6 +72,7 @@ public class Driver {
     static String run(String[] w) throws Exception {
         return switch (w[0]) {
             case "load" -> load(new File(w[1]), Long.parseLong(w[2]), Boolean.parseBoolean(w[3]), w[4], w.length > 5 ? Long.parseLong(w[5]) : 0);
+            case "truncate" -> truncate(new File(w[1]), Long.parseLong(w[2]), w[3], Long.parseLong(w[4]));
             case "dump" -> dump(w[1], Arrays.copyOfRange(w, 2, w.length));
             case "format" -> format(w[1], w[2]);
             case "start" -> start(w[1], w[2]);
@@ -105,18 +108,40 @@ public class Driver {
         return s.append('"').toString();
     }
 
-    static String load(File dir, long logStart, boolean clean, String interval, long point) throws Exception {
+    static UnifiedLog open(File dir, long logStart, boolean clean, String interval, long point) throws Exception {
         if (scheduler == null) {
             scheduler = new KafkaScheduler(1);
             scheduler.startup();
         }
         var config = new LogConfig(Map.of("segment.index.bytes", "65536", "index.interval.bytes", interval));
-        UnifiedLog log = UnifiedLog.create(dir, config, logStart, clean ? Long.MAX_VALUE : point, scheduler, new BrokerTopicStats(), Time.SYSTEM,
+        return UnifiedLog.create(dir, config, logStart, clean ? Long.MAX_VALUE : point, scheduler, new BrokerTopicStats(), Time.SYSTEM,
             900_000, new ProducerStateManagerConfig(Integer.MAX_VALUE, false), 600_000, new LogDirFailureChannel(10), clean, Optional.empty());
+    }
+
+    static String truncate(File dir, long logStart, String interval, long offset) throws Exception {
+        UnifiedLog log = open(dir, logStart, true, interval, 0);
+        long before = log.logEndOffset();
+        boolean done = log.truncateTo(offset);
+        String answer = "{\"before\":" + before + ",\"done\":" + done + ",\"logStart\":" + log.logStartOffset() + ",\"logEnd\":" + log.logEndOffset() + "}";
+        log.close();
+        settle();
+        return answer;
+    }
+
+    /** Waits for what Kafka does to checkpoints of epochs in the background. */
+    static void settle() throws Exception {
+        var done = new java.util.concurrent.CountDownLatch(1);
+        scheduler.scheduleOnce("settle", done::countDown);
+        done.await();
+    }
+
+    static String load(File dir, long logStart, boolean clean, String interval, long point) throws Exception {
+        UnifiedLog log = open(dir, logStart, clean, interval, point);
         var segments = log.logSegments().stream().map(s -> "[" + s.baseOffset() + "," + s.size() + "]").collect(Collectors.joining(","));
         String answer = "{\"logStart\":" + log.logStartOffset() + ",\"logEnd\":" + log.logEndOffset() 
             + ",\"firstUnstable\":" + log.producerStateManager().firstUnstableOffset().map(o -> o.messageOffset).orElse(-1L) + ",\"segments\":[" + segments + "],\"batches\":[" + batches(log) + "]}";
         log.close();
+        settle();
         return answer;
     }
 

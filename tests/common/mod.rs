@@ -31,4 +31,5 @@ pub mod recovering;
 pub mod salvaged;
 pub mod shown;
 pub mod story;
+pub mod truncating;
 pub mod witness;
