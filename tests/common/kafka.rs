@@ -186,12 +186,24 @@ pub fn free_ports<const N: usize>() -> [u16; N] {
 }
 
 /// Kafka loads a copy of a partition after an orderly stop, and after another: nothing is cut, all is served.
-pub fn is_taken(kafka: &mut Kafka, partition: &Path, start: i64, end: i64, interval: u64) -> Result<(), String> {
+pub fn is_taken(
+    kafka: &mut Kafka,
+    partition: &Path,
+    start: i64,
+    end: i64,
+    interval: u64,
+) -> Result<(), String> {
     let load = |kafka: &mut Kafka, clean: &str| {
         let scratch = super::salvaged::scratch();
         let copy = scratch.path().join(partition.file_name().expect("a name"));
         super::fixtures::copy_into(partition, &copy);
-        kafka.try_run(&["load", copy.to_str().expect("UTF-8"), &start.to_string(), clean, &interval.to_string()])
+        kafka.try_run(&[
+            "load",
+            copy.to_str().expect("UTF-8"),
+            &start.to_string(),
+            clean,
+            &interval.to_string(),
+        ])
     };
     let (clean, unclean) = (load(kafka, "true"), load(kafka, "false"));
     let segments = super::recovering::logs(partition).into_iter();

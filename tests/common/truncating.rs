@@ -7,6 +7,7 @@ use std::sync::Arc;
 use topicfs::format::batch::Limits;
 use topicfs::format::names::PartitionDir;
 use topicfs::log::append::owned::{OpenError, OwnedDirectory};
+use topicfs::log::append::recovery::{Known, Plan};
 use topicfs::log::files::disk::{Disk, SystemDisk};
 use topicfs::log::upkeep::truncation::Truncation;
 use topicfs::units::{Offset, TopicPartition};
@@ -26,10 +27,17 @@ pub fn data_of(root: &Path, partition: &Path, log_start: i64) -> PathBuf {
     fixtures::copy_into(partition, &copy);
     fs::write(data.join(".kafka_cleanshutdown"), "").expect("a file can be written");
     let name = name_of(partition);
+    let known = Known {
+        recovery_point: Offset(i64::MAX),
+        log_start: None,
+        index_interval_bytes: 4096,
+        limits: Limits::default(),
+    };
+    let end = Plan::new(&copy, &name, &known).expect("a log").end.0;
     for (file, offset) in [
         ("log-start-offset-checkpoint", log_start),
-        ("recovery-point-offset-checkpoint", i64::MAX / 2),
-        ("replication-offset-checkpoint", i64::MAX / 2),
+        ("recovery-point-offset-checkpoint", end),
+        ("replication-offset-checkpoint", end),
         ("cleaner-offset-checkpoint", log_start),
     ] {
         let text = format!("0\n1\n{} {} {offset}\n", name.topic, name.partition);

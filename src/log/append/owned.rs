@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::format::batch::Limits;
+use crate::format::names;
 use crate::log::LogError;
 use crate::log::append::active::ActiveSegment;
 use crate::log::append::appender::{AppendError, Appender, Opened};
@@ -176,6 +177,9 @@ impl OwnedDirectory {
     pub fn recovered(&self) -> Result<(), LogError> {
         let mut state = self.state();
         state.is_sound = true;
+        for name in names::OFFSET_CHECKPOINTS {
+            disk::remove_if_there(&*self.disk, &disk::temporary(&self.path.join(name)))?;
+        }
         state.written.write(&*self.disk, &self.path)
     }
 
