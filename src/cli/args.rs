@@ -44,6 +44,8 @@ pub enum Command {
     Append(AppendArgs),
     /// Repair what an unclean stop has left, and keep what is cut
     Recover(RecoverArgs),
+    /// Compare two copies of partitions, and say what a follower would cut
+    Diff(DiffArgs),
     /// Cut a partition at an offset, as a follower does
     #[command(long_about = TRUNCATE_ABOUT)]
     Truncate(TruncateArgs),
@@ -135,6 +137,37 @@ pub struct RecoverArgs {
     #[command(flatten)]
     pub options: OptionArgs,
 }
+
+/// `topicfs diff`
+#[derive(Debug, Args)]
+#[command(after_help = DIFF_EXAMPLES)]
+pub struct DiffArgs {
+    /// As for `mount`; it is only read, and a broker may run
+    pub a: String,
+    /// The same, with another copy
+    pub b: String,
+    /// Partitions or whole topics, as in `ls`; all of both if none
+    #[arg(value_name = "TOPIC[/PARTITION]")]
+    pub partitions: Vec<String>,
+    /// How the report is printed; json has one line for each partition
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+    /// What is read and how.
+    #[command(flatten)]
+    pub options: OptionArgs,
+}
+
+const DIFF_EXAMPLES: &str = "\
+Records are compared, not files: segments may begin elsewhere. After an unclean leader election it says where
+two replicas part, what each of them alone has, and at which offset one cuts its log when the other leads.
+
+Examples:
+  topicfs diff data-1 data-2
+  topicfs diff data-1 data-2 orders payments/0
+  topicfs diff old/orders-0 new/orders-0
+  topicfs diff --format json data-1 data-2 | jq 'select(.parts)'
+
+Exit codes: 0 all records are the same, 1 they are not, 2 it could not run.";
 
 /// `topicfs truncate`
 #[derive(Debug, Args)]

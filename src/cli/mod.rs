@@ -12,6 +12,7 @@
 //! | [`manifest`] | what each file of a source is |
 //! | [`salvage`] | what is sound, written as clean data directories |
 //! | [`append`], [`recover`] | lines appended to a partition; what an unclean stop has left, repaired |
+//! | [`diff`] | two copies of partitions, compared |
 //! | [`truncate`] | a log cut at an offset |
 //! | `own` | data directories that are written to |
 //! | [`dump`] | single files, as kafka-dump-log prints them |
@@ -26,6 +27,7 @@ pub mod args;
 pub mod cat;
 pub mod config;
 pub mod demo;
+pub mod diff;
 pub mod documents;
 pub mod dump;
 pub mod index;
@@ -86,6 +88,7 @@ fn dispatch(topicfs: &TopicFs) -> anyhow::Result<ExitCode> {
         Command::Salvage(args) => quietly(level).and_then(|()| salvage::run(args)),
         Command::Append(args) => quietly(level).and_then(|()| append::run(args)),
         Command::Recover(args) => quietly(level).and_then(|()| recover::run(args)),
+        Command::Diff(args) => quietly(level).and_then(|()| diff::run(args)),
         Command::Truncate(args) => quietly(level).and_then(|()| truncate::run(args)),
         Command::Dump(args) => quietly(level).and_then(|()| dump::run(args)),
         Command::Verify(args) => quietly(level).and_then(|()| verify::run(args)),
