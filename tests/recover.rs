@@ -164,7 +164,7 @@ fn without_a_quarantine_what_needs_one_stays_as_it_is() {
         let before = states(&unclean.data());
         let owned = own(&unclean.data());
         for (partition, path) in written_down::partitions(&unclean.data()).unwrap() {
-            let plan = owned.recover(&partition, &path, None).unwrap().unwrap();
+            let plan = owned.recover(&partition, &path, 4096, None).unwrap().unwrap();
             if plan.needs_quarantine() {
                 assert_eq!(states(&unclean.data()), before, "{name}");
                 refused += 1;

@@ -80,7 +80,7 @@ impl Case {
         let owned = own(&data, Arc::new(topicfs::log::files::disk::SystemDisk));
         if !owned.is_sound() {
             for (name, path) in written_down::partitions(&data).unwrap() {
-                let plan = owned.recover(&name, &path, None).unwrap().unwrap();
+                let plan = owned.recover(&name, &path, INTERVAL, None).unwrap().unwrap();
                 assert!(!plan.needs_quarantine(), "{what}: {:?}", plan.cuts);
             }
             owned.recovered().unwrap();

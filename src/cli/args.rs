@@ -44,6 +44,8 @@ pub enum Command {
     Append(AppendArgs),
     /// Repair what an unclean stop has left, and keep what is cut
     Recover(RecoverArgs),
+    /// Make indexes, producer snapshots and leader epochs anew of the logs
+    Reindex(ReindexArgs),
     /// Compare two copies of partitions, and say what a follower would cut
     Diff(DiffArgs),
     /// Cut a partition at an offset, as a follower does
@@ -137,6 +139,39 @@ pub struct RecoverArgs {
     #[command(flatten)]
     pub options: OptionArgs,
 }
+
+/// `topicfs reindex`
+#[derive(Debug, Args)]
+#[command(after_help = REINDEX_EXAMPLES)]
+pub struct ReindexArgs {
+    /// A data directory, several with commas between, or a server.properties; no broker may run on it.
+    /// With --into as for `mount`, and only read
+    pub source: String,
+    /// Partitions or whole topics, as in `ls`; all if none
+    #[arg(value_name = "TOPIC[/PARTITION]")]
+    pub partitions: Vec<String>,
+    /// Say what would be made, and change nothing; a broker may run
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Write to this empty or missing directory, and leave the source as it is
+    #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
+    pub into: Option<PathBuf>,
+    /// How it is written: index.interval.bytes and segment.index.bytes count here.
+    #[command(flatten)]
+    pub options: OptionArgs,
+}
+
+const REINDEX_EXAMPLES: &str = "\
+Logs are read from their beginning and stay as they are, damage and all; what is sound in them is indexed. A file
+that says the same already is left alone.
+
+Examples:
+  topicfs reindex --dry-run data
+  topicfs reindex data orders payments/0
+  topicfs reindex -o index.interval.bytes=1024 data
+  topicfs reindex --into indexes backup
+
+Exit codes: 0 it is done, 1 logs are damaged, or a partition can't be indexed, 2 it could not run.";
 
 /// `topicfs diff`
 #[derive(Debug, Args)]

@@ -1,15 +1,14 @@
 //! `topicfs diff`
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use super::args::{DiffArgs, ReportFormat};
+use super::named::{self, Partitions};
 use super::{FOUND_WRONG, progress};
 use crate::config::Caller;
 use crate::log::derived::epochs::Epochs;
@@ -22,9 +21,6 @@ use crate::units::LeaderEpoch;
 /// What the copies are called.
 const NAMES: [&str; 2] = ["A", "B"];
 
-/// Partitions by their names in the tree.
-type Partitions = BTreeMap<String, Arc<Partition>>;
-
 /// Compares the copies of partitions in two sources.
 ///
 /// # Errors
@@ -34,12 +30,8 @@ pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
     let open = |spec: &str| Source::open(spec, config.of_source()).with_context(|| spec.to_owned());
     let sources = [open(&args.a)?, open(&args.b)?];
     let specs = [&*args.a, &*args.b];
-    let [a, b] = sources.each_ref().map(|source| partitions(source, &args.partitions));
-    for name in &args.partitions {
-        if !a.keys().chain(b.keys()).any(|found| is_named(found, name)) {
-            return Err(anyhow!("{name}: neither {} nor {} has such a partition", args.a, args.b));
-        }
-    }
+    let [a, b] = sources.each_ref().map(|source| named::partitions(source, &args.partitions));
+    named::check(&args.partitions, a.keys().chain(b.keys()))?;
     let mut all_equal = true;
     let are_alone = sources.iter().all(|source| source.data_directories().next().is_none());
     let pairs = if are_alone { pair(&a, &b) } else { pairs(&a, &b) };
@@ -71,22 +63,6 @@ pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
     }
     bar.finish_and_clear();
     Ok(if all_equal { ExitCode::SUCCESS } else { ExitCode::from(FOUND_WRONG) })
-}
-
-/// The partitions in use that are asked for; all if none is.
-fn partitions(source: &Source, asked: &[String]) -> Partitions {
-    let tree = source.tree();
-    let all = tree.topics.values().flatten();
-    let in_use = all.filter(|partition| partition.label == partition.name.partition.to_string());
-    let named =
-        in_use.map(|partition| (format!("{}/{}", partition.name.topic, partition.label), partition.clone()));
-    named.filter(|(name, _)| asked.is_empty() || asked.iter().any(|asked| is_named(name, asked))).collect()
-}
-
-/// Whether `asked` is a partition, or its topic.
-fn is_named(partition: &str, asked: &str) -> bool {
-    let asked = asked.trim_end_matches('/');
-    partition.strip_prefix(asked).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// A partition, and its copies.

@@ -12,9 +12,10 @@
 //! | [`manifest`] | what each file of a source is |
 //! | [`salvage`] | what is sound, written as clean data directories |
 //! | [`append`], [`recover`] | lines appended to a partition; what an unclean stop has left, repaired |
+//! | [`reindex`] | indexes made anew of logs |
 //! | [`diff`] | two copies of partitions, compared |
 //! | [`truncate`] | a log cut at an offset |
-//! | `own` | data directories that are written to |
+//! | `own`, `named` | data directories that are written to; partitions that are asked for |
 //! | [`dump`] | single files, as kafka-dump-log prints them |
 //! | [`verify`] | everything checked |
 //! | [`config`] | a configuration file checked |
@@ -35,9 +36,11 @@ pub mod logging;
 pub mod ls;
 pub mod manifest;
 pub mod mount;
+mod named;
 mod own;
 pub mod progress;
 pub mod recover;
+pub mod reindex;
 pub mod salvage;
 pub mod tail;
 pub mod truncate;
@@ -88,6 +91,7 @@ fn dispatch(topicfs: &TopicFs) -> anyhow::Result<ExitCode> {
         Command::Salvage(args) => quietly(level).and_then(|()| salvage::run(args)),
         Command::Append(args) => quietly(level).and_then(|()| append::run(args)),
         Command::Recover(args) => quietly(level).and_then(|()| recover::run(args)),
+        Command::Reindex(args) => quietly(level).and_then(|()| reindex::run(args)),
         Command::Diff(args) => quietly(level).and_then(|()| diff::run(args)),
         Command::Truncate(args) => quietly(level).and_then(|()| truncate::run(args)),
         Command::Dump(args) => quietly(level).and_then(|()| dump::run(args)),

@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow};
 
 use super::progress;
 use crate::config::Config;
-use crate::format::names::PartitionDir;
+use crate::fs::topic_options::OfTopic;
 use crate::fs::topics::cluster_of;
 use crate::log::append::lock::DirectoryLock;
 use crate::log::append::owned::OwnedDirectory;
@@ -26,7 +26,7 @@ pub(super) fn own(source: &str, config: &Config) -> anyhow::Result<Vec<OwnedDire
     let owned = lock(source, config)?;
     for directory in owned.iter().filter(|directory| !directory.is_sound()) {
         let mut refused = Vec::new();
-        recover(directory, None, |name, plan| {
+        recover(directory, (config, None), |name, plan| {
             refused.extend(refusal(name, plan));
         })?;
         if !refused.is_empty() {
@@ -76,7 +76,7 @@ pub(super) fn wait_until_closed(source: &str) {
 /// The system's.
 pub(super) fn recover(
     directory: &OwnedDirectory,
-    quarantine: Option<&Path>,
+    (config, quarantine): (&Config, Option<&Path>),
     mut tell: impl FnMut(&TopicPartition, &Result<Plan, RecoveryError>),
 ) -> anyhow::Result<()> {
     let partitions = written_down::partitions(directory.path())?;
@@ -84,7 +84,10 @@ pub(super) fn recover(
     let mut all_done = true;
     for (name, path) in &partitions {
         bar.set_message(name.to_string());
-        let plan = directory.recover(name, path, quarantine).with_context(|| format!("recovering {name}"))?;
+        let interval = interval_of(config, name);
+        let plan = directory
+            .recover(name, path, interval, quarantine)
+            .with_context(|| format!("recovering {name}"))?;
         all_done &= quarantine.is_some() && plan.is_ok() || refusal(name, &plan).is_none();
         if let Ok(plan) = &plan {
             for cut in &plan.cuts {
@@ -101,6 +104,11 @@ pub(super) fn recover(
     Ok(())
 }
 
+/// `index.interval.bytes` of a partition's topic.
+pub(super) fn interval_of(config: &Config, name: &TopicPartition) -> u64 {
+    OfTopic::new(&config.options, &name.topic).log_config().index_interval_bytes
+}
+
 /// Makes a directory for what is taken away, which may be there if it is empty.
 ///
 /// # Errors
@@ -112,16 +120,6 @@ pub(super) fn make_empty(what: &str, path: &Path) -> anyhow::Result<()> {
         None => Ok(()),
         Some(_) => Err(anyhow!("{what} {}: is not empty; name a new directory", path.display())),
     }
-}
-
-/// The partition that `TOPIC/PARTITION` names.
-///
-/// # Errors
-/// When it names none.
-pub(super) fn partition_named(text: &str) -> anyhow::Result<TopicPartition> {
-    let parsed =
-        text.rsplit_once('/').and_then(|(topic, number)| PartitionDir::parse(&format!("{topic}-{number}")));
-    Ok(parsed.ok_or_else(|| anyhow!("{text:?}: expected TOPIC/PARTITION"))?.partition)
 }
 
 /// What of a partition would be lost.

@@ -24,7 +24,9 @@ pub fn run(args: &RecoverArgs) -> anyhow::Result<ExitCode> {
 fn dry_run(args: &RecoverArgs, config: &Config) -> anyhow::Result<bool> {
     let mut all_done = true;
     for directory in source::data_directories(&args.source)? {
-        for partition in survey(&directory, config.options.of_source().limits)? {
+        for partition in
+            survey(&directory, config.options.of_source().limits, &|name| own::interval_of(config, name))?
+        {
             tell(&partition.name, &partition.plan, "would be ");
             all_done &= own::refusal(&partition.name, &partition.plan).is_none();
         }
@@ -39,7 +41,7 @@ fn recover(args: &RecoverArgs, config: &Config) -> anyhow::Result<bool> {
     }
     let mut all_done = true;
     for directory in own::lock(&args.source, config)? {
-        own::recover(&directory, args.quarantine.as_deref(), |name, plan| {
+        own::recover(&directory, (config, args.quarantine.as_deref()), |name, plan| {
             let is_refused = own::refusal(name, plan).is_some();
             let is_done = !is_refused || args.quarantine.is_some() && plan.is_ok();
             tell(name, plan, if is_done { "" } else { "would be " });

@@ -8,9 +8,8 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 
 use super::args::TruncateArgs;
-use super::own;
+use super::{named, own};
 use crate::config::{Caller, Config};
-use crate::fs::topic_options::OfTopic;
 use crate::fs::topics::cluster_of;
 use crate::log::append::owned::{OwnedDirectory, known_in};
 use crate::log::append::written_down;
@@ -24,7 +23,7 @@ use crate::units::{Offset, Timestamp, TopicPartition};
 /// When it could not run, or nobody said yes.
 pub fn run(args: &TruncateArgs) -> anyhow::Result<ExitCode> {
     let config = args.options.load(Caller::Person)?;
-    let name = own::partition_named(&args.partition)?;
+    let name = named::parse(&args.partition)?;
     if args.dry_run {
         dry_run(args, &name, &config)?;
         return Ok(ExitCode::SUCCESS);
@@ -42,7 +41,7 @@ pub fn run(args: &TruncateArgs) -> anyhow::Result<ExitCode> {
 
 /// Says what would go. A broker may run.
 fn dry_run(args: &TruncateArgs, name: &TopicPartition, config: &Config) -> anyhow::Result<()> {
-    let interval = OfTopic::new(&config.options, &name.topic).log_config().index_interval_bytes;
+    let interval = own::interval_of(config, name);
     for directory in source::data_directories(&args.source)? {
         if let Some(path) = find(&directory, name)? {
             let known = known_in(&directory, name, interval, config.options.of_source().limits);
@@ -59,7 +58,7 @@ fn cut(
     config: &Config,
     owned: &[OwnedDirectory],
 ) -> anyhow::Result<()> {
-    let interval = OfTopic::new(&config.options, &name.topic).log_config().index_interval_bytes;
+    let interval = own::interval_of(config, name);
     for directory in owned {
         let Some(path) = find(directory.path(), name)? else { continue };
         let truncation = directory.truncation(name, &path, Offset(args.to), interval)?;
@@ -86,7 +85,7 @@ fn find(directory: &Path, name: &TopicPartition) -> anyhow::Result<Option<PathBu
 }
 
 fn no_partition(name: &TopicPartition) -> anyhow::Error {
-    anyhow!("{}/{}: there is no such partition", name.topic, name.partition)
+    anyhow!("{}: there is no such partition", named::text(name))
 }
 
 /// Lets a person decide.
@@ -123,7 +122,7 @@ fn warning(directory: &OwnedDirectory, keep: Option<&Path>) -> String {
 /// What goes, in words.
 fn text(truncation: &Truncation, would_be: &str) -> String {
     let Truncation { name, before, after, gone, to, .. } = truncation;
-    let name = format!("{}/{}", name.topic, name.partition);
+    let name = named::text(name);
     if truncation.is_empty() {
         return format!("{name}: nothing to cut, the log ends at {}\n", before.end);
     }

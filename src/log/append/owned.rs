@@ -131,10 +131,11 @@ impl OwnedDirectory {
         &self,
         name: &TopicPartition,
         directory: &Path,
+        index_interval_bytes: u64,
         quarantine: Option<&Path>,
     ) -> Result<Result<Plan, RecoveryError>, LogError> {
         let written = self.state().written.clone();
-        let plan = Plan::new(directory, name, &known(&written, name, self.limits));
+        let plan = Plan::new(directory, name, &known(&written, name, index_interval_bytes, self.limits));
         if let Ok(plan) = &plan
             && (quarantine.is_some() || !plan.needs_quarantine())
         {
@@ -321,13 +322,17 @@ impl OwnedDirectory {
 ///
 /// # Errors
 /// Those of listing.
-pub fn survey(directory: &Path, limits: Limits) -> Result<Vec<Recovered>, LogError> {
+pub fn survey(
+    directory: &Path,
+    limits: Limits,
+    interval_of: &dyn Fn(&TopicPartition) -> u64,
+) -> Result<Vec<Recovered>, LogError> {
     let written = WrittenDown::read(directory);
     let partitions = written_down::partitions(directory)?;
     Ok(partitions
         .into_iter()
         .map(|(name, path)| {
-            let plan = Plan::new(&path, &name, &known(&written, &name, limits));
+            let plan = Plan::new(&path, &name, &known(&written, &name, interval_of(&name), limits));
             Recovered { name, plan }
         })
         .collect())
@@ -335,16 +340,16 @@ pub fn survey(directory: &Path, limits: Limits) -> Result<Vec<Recovered>, LogErr
 
 /// What recovery knows of a partition of a directory that is not locked.
 pub fn known_in(directory: &Path, name: &TopicPartition, index_interval_bytes: u64, limits: Limits) -> Known {
-    Known { index_interval_bytes, ..known(&WrittenDown::read(directory), name, limits) }
+    known(&WrittenDown::read(directory), name, index_interval_bytes, limits)
 }
 
 /// What recovery knows of a partition.
-fn known(written: &WrittenDown, name: &TopicPartition, limits: Limits) -> Known {
+fn known(written: &WrittenDown, name: &TopicPartition, index_interval_bytes: u64, limits: Limits) -> Known {
     let point = written.recovery_points.get(name).copied().unwrap_or(Offset(0));
     Known {
         recovery_point: if written.is_clean { Offset(i64::MAX) } else { point },
         log_start: written.log_starts.get(name).copied(),
-        index_interval_bytes: crate::log::derived::indexing::DEFAULT_INTERVAL_BYTES,
+        index_interval_bytes,
         limits,
     }
 }
