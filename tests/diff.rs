@@ -114,6 +114,37 @@ fn copies_that_part_at_random_are_told_apart_as_their_lines_are() {
     }
 }
 
+#[test]
+fn what_epochs_do_not_tell_is_said() {
+    let root = scratch();
+    let [a, b] = ["a", "b"].map(|copy| {
+        let made = scratch();
+        crashes::sound(9, &made.path().join("t-0"));
+        fs::create_dir(root.path().join(copy)).unwrap();
+        data_of(&root.path().join(copy), &made.path().join("t-0"), 0)
+    });
+    let base: i64 = logs(&b).keys().next_back().unwrap()[..20].parse().unwrap();
+    let parting = truncate(&b, base + 5, 256, None).unwrap().after.end;
+    append(&b, "another\n");
+    let (found, _) = diff(&a, &b, &[]);
+    assert_eq!(found[0]["parts"]["offset"], parting.0, "{found:?}");
+    let same_epoch = found[0]["parts"]["epoch_a"] == found[0]["parts"]["epoch_b"];
+    assert_eq!(found[0]["a"]["should_truncate_to"] == parting.0, same_epoch, "{found:?}");
+    let output = topicfs().arg("diff").args([&a, &b]).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let told = said.contains(&format!("t/0 --to {parting}"));
+    assert_eq!(told, same_epoch, "{said}");
+    assert!(same_epoch, "{said}");
+}
+
+fn append(partition: &Path, lines: &str) {
+    let mut append = topicfs();
+    append.args(["append", "-o", "append_to_open_transactions=true"]).arg(partition.parent().unwrap());
+    let mut child = append.arg("t/0").stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
 /// Cuts a copy and appends to it, takes batches away in the middle, or leaves it.
 fn change(partition: &PathBuf, numbers: &mut Numbers) {
     let all = logs(partition);
@@ -123,14 +154,8 @@ fn change(partition: &PathBuf, numbers: &mut Numbers) {
         0 => {
             let base: i64 = name[..20].parse().unwrap();
             truncate(partition, base + i64::try_from(numbers.below(15)).unwrap(), 256, None).unwrap();
-            let mut append = topicfs();
-            append
-                .args(["append", "-o", "append_to_open_transactions=true"])
-                .arg(partition.parent().unwrap());
-            let mut child = append.arg("t/0").stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
             let lines = (0..numbers.below(30)).map(|number| format!("{number} {}\n", numbers.below(99)));
-            child.stdin.take().unwrap().write_all(lines.collect::<String>().as_bytes()).unwrap();
-            assert!(child.wait().unwrap().success());
+            append(partition, &lines.collect::<String>());
         }
         1 => {
             let kept = batches(&all[name]).into_iter().filter(|_| numbers.below(3) > 0);

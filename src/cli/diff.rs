@@ -125,8 +125,13 @@ fn text_of(name: &str, compared: &Comparison, specs: [&str; 2]) -> String {
     }
     if compared.parting.is_some() {
         for (which, on_paper) in compared.on_paper.iter().enumerate() {
-            let copy = &compared.copies[which];
-            let _ = writeln!(text, "  if {} leads: {}", NAMES[1 - which], cut(NAMES[which], copy, on_paper));
+            let (own, leader) = (NAMES[which], NAMES[1 - which]);
+            let cut = cut(own, &compared.copies[which], on_paper);
+            let _ = writeln!(text, "  if {leader} leads: {cut}");
+            if let Some(offset) = compared.hidden_from(on_paper) {
+                let command = format!("topicfs truncate {} {name} --to {offset}", specs[which]);
+                let _ = writeln!(text, "    too little, since epochs don't tell that they part: {command}");
+            }
         }
     }
     text
@@ -211,6 +216,7 @@ fn json_of(name: &str, compared: &Comparison) -> Value {
             "in_front_of_other": count(&copy.in_front_of_other),
             "damaged": copy.damaged,
             "truncates_to": on_paper.to.0,
+            "should_truncate_to": compared.hidden_from(on_paper).map(|offset| offset.0),
             "begins_at": on_paper.begins_at.map(|offset| offset.0),
             "asked": asked.collect::<Vec<_>>(),
         })

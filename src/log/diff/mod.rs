@@ -124,6 +124,13 @@ impl Comparison {
         self.parting.is_none() && self.copies.iter().all(is_equal)
     }
 
+    /// Where they part, if a follower that cuts so keeps records that its leader has others of: both wrote in one epoch, which the
+    /// exchange can't tell apart.
+    pub fn hidden_from(&self, on_paper: &OnPaper) -> Option<Offset> {
+        let parting = self.parting.filter(|parting| !parting.epochs.contains(&None))?;
+        (on_paper.to > parting.offset).then_some(parting.offset)
+    }
+
     fn read(&mut self, cursors: &mut [Cursor; 2]) -> Result<(), LogError> {
         loop {
             let [a, b] = &mut *cursors;
