@@ -12,7 +12,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 
 use common::crashes;
@@ -146,7 +146,7 @@ fn append(partition: &Path, lines: &str) {
 }
 
 /// Cuts a copy and appends to it, takes batches away in the middle, or leaves it.
-fn change(partition: &PathBuf, numbers: &mut Numbers) {
+fn change(partition: &Path, numbers: &mut Numbers) {
     let all = logs(partition);
     let names: Vec<&String> = all.keys().collect();
     let name = names[numbers.below(names.len())];

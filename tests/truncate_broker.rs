@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 
 use common::crashes::{self, INTERVAL};
 use common::fixtures;
-use common::kafka::{Kafka, is_taken};
+use common::kafka::{Broker, Kafka, is_taken};
 use common::model::Numbers;
-use common::recovering::logs;
+use common::recovering::{hashes, logs};
 use common::salvaged::{files, scratch};
 use common::story;
 use common::truncating::{data_of, truncate};
@@ -233,4 +233,50 @@ fn producers(path: &Path) -> Option<Vec<String>> {
     let mut shown: Vec<_> = entries.iter().map(|entry| format!("{entry:?}")).collect();
     shown.sort();
     Some(shown)
+}
+
+#[test]
+fn a_broker_serves_what_is_left_and_goes_on() {
+    let Some(mut kafka) = Kafka::start() else { return };
+    let broker = Broker::with(
+        &mut kafka,
+        "transaction.state.log.num.partitions=1\ntransaction.state.log.replication.factor=1\n\
+         transaction.state.log.min.isr=1\n",
+    );
+    broker.start(&mut kafka);
+    for topic in ["notes", "txn"] {
+        kafka.run(&["create", &broker.boot, topic, "1", "segment.bytes=1048576"]);
+    }
+    kafka.run(&["produce", &broker.boot, "notes", "40"]);
+    kafka.run(&["transact", &broker.boot, "txn", "5"]);
+    let served = |kafka: &mut Kafka, topic| {
+        let answer = kafka.run(&["records", &broker.boot, topic, "read_uncommitted"]);
+        answer["records"].as_array().unwrap().clone()
+    };
+    let before = ["notes", "txn"].map(|topic| served(&mut kafka, topic));
+    broker.stop(&mut kafka);
+    let cut = [("notes", 25), ("txn", 8)].map(|(topic, to)| {
+        let partition = broker.data().join(format!("{topic}-0"));
+        truncate(&partition, to, 4096, None).unwrap().after.end.0
+    });
+    assert!(broker.data().join(".kafka_cleanshutdown").exists());
+    let left = ["notes", "txn"].map(|topic| hashes(&broker.data().join(format!("{topic}-0"))));
+    broker.start(&mut kafka);
+    for ((topic, before), end) in ["notes", "txn"].into_iter().zip(&before).zip(cut) {
+        let expected: Vec<_> = before.iter().filter(|record| record[0].as_i64().unwrap() < end).collect();
+        // Its transaction is open again, and nobody has ended it: that doesn't keep these readers.
+        assert_eq!(served(&mut kafka, topic).iter().collect::<Vec<_>>(), expected, "{topic}");
+        let next = kafka.run(&["produce", &broker.boot, topic, "1"])["last"].as_i64().unwrap();
+        assert_eq!(next, end, "{topic}");
+    }
+    for (topic, left) in ["notes", "txn"].into_iter().zip(left) {
+        let now = hashes(&broker.data().join(format!("{topic}-0")));
+        assert!(
+            left.keys().filter(|path| !now.contains_key(*path)).count() <= 1,
+            "no more than a snapshot went"
+        );
+    }
+    broker.stop(&mut kafka);
+    let problems = story::verify(&broker.data());
+    assert!(problems.iter().all(|line| !line.contains("notes-0") && !line.contains("txn-0")), "{problems:?}");
 }

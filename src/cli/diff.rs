@@ -31,7 +31,7 @@ pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
     let sources = [open(&args.a)?, open(&args.b)?];
     let specs = [&*args.a, &*args.b];
     let [a, b] = sources.each_ref().map(|source| named::partitions(source, &args.partitions));
-    named::check(&args.partitions, a.keys().chain(b.keys()))?;
+    named::check(&args.partitions, &a.keys().chain(b.keys()))?;
     let mut all_equal = true;
     let are_alone = sources.iter().all(|source| source.data_directories().next().is_none());
     let pairs = if are_alone { pair(&a, &b) } else { pairs(&a, &b) };

@@ -48,7 +48,7 @@ pub(super) fn is_asked(partition: &str, asked: &[String]) -> bool {
 /// The first that isn't.
 pub(super) fn check<'a>(
     asked: &[String],
-    found: impl Iterator<Item = &'a String> + Clone,
+    found: &(impl Iterator<Item = &'a String> + Clone),
 ) -> anyhow::Result<()> {
     let is_missing = |asked: &&String| !found.clone().any(|found| is_named(found, asked));
     match asked.iter().find(is_missing) {

@@ -53,7 +53,7 @@ impl Default for Told {
 fn elsewhere(args: &ReindexArgs, out: &Path, config: &Config, told: &mut Told) -> anyhow::Result<()> {
     let source = Source::open(&args.source, config.options.of_source())?;
     let partitions = named::partitions(&source, &args.partitions);
-    named::check(&args.partitions, partitions.keys())?;
+    named::check(&args.partitions, &partitions.keys())?;
     own::make_empty("into", out)?;
     let bar = progress::counter(partitions.len() as u64);
     for (text, partition) in &partitions {
@@ -82,7 +82,7 @@ fn dry_run(args: &ReindexArgs, config: &Config, told: &mut Told) -> anyhow::Resu
             found.push(named::text(&name));
         }
     }
-    named::check(&args.partitions, found.iter())
+    named::check(&args.partitions, &found.iter())
 }
 
 fn in_place(args: &ReindexArgs, config: &Config, told: &mut Told) -> anyhow::Result<()> {
@@ -92,7 +92,7 @@ fn in_place(args: &ReindexArgs, config: &Config, told: &mut Told) -> anyhow::Res
         all.push((directory, asked(directory.path(), args)?));
     }
     let found: Vec<String> = all.iter().flat_map(|(_, all)| all).map(|(name, _)| named::text(name)).collect();
-    let checked = named::check(&args.partitions, found.iter());
+    let checked = named::check(&args.partitions, &found.iter());
     let bar = progress::bar(bytes_of(all.iter().flat_map(|(_, all)| all).map(|(_, path)| &**path)));
     let made = checked.and_then(|()| {
         all.iter().try_for_each(|(directory, partitions)| in_one(directory, partitions, config, &bar, told))
