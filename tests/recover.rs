@@ -234,3 +234,17 @@ fn recover(data: &Path, options: &[&str]) -> (i32, String) {
     );
     (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
 }
+
+#[test]
+fn a_tiered_topic_keeps_the_epochs_of_what_is_in_the_store() {
+    let case = fixtures::cases().into_iter().find(|case| case.name == "tiered").unwrap();
+    let (scratch, epochs) = (scratch(), "tier-0/leader-epoch-checkpoint");
+    let data = scratch.path().join("data");
+    fixtures::copy_into(&case.data(), &data);
+    let before = fs::read_to_string(data.join(epochs)).unwrap();
+    assert_eq!(before, "0\n2\n0 0\n2 43\n", "both begin before the first segment that is here, 77");
+    make_unclean(&data);
+    fs::create_dir(scratch.path().join("quarantine")).unwrap();
+    recover_all(&data, &scratch.path().join("quarantine"));
+    assert_eq!(fs::read_to_string(data.join(epochs)).unwrap(), before);
+}
