@@ -162,7 +162,14 @@ fn text_of_gone(gone: &Gone, segments: usize) -> String {
     if let Some((from, to)) = gone.times {
         let _ = write!(text, ", times {} to {}", time(from), time(to));
     }
-    let _ = writeln!(text, "; {segments} whole segments");
+    match segments {
+        0 => {}
+        1 => text.push_str("; a whole segment is among it"),
+        _ => {
+            let _ = write!(text, "; {segments} whole segments are among it");
+        }
+    }
+    text.push('\n');
     let (commits, aborts) = (gone.markers.commits, gone.markers.aborts);
     if commits + aborts > 0 {
         let _ = writeln!(text, "  cut: the ends of {commits} committed and {aborts} aborted transactions");

@@ -26,8 +26,9 @@ pub struct DiffArgs {
 }
 
 const DIFF_EXAMPLES: &str = "\
-Records are compared, not files: segments may begin elsewhere. After an unclean leader election it says where
-two replicas part, what each of them alone has, and at which offset one cuts its log when the other leads.
+Records are compared, not files: segments may begin elsewhere. After an unclean leader election
+it says where two replicas part, what each of them alone has, and at which offset one cuts its
+log when the other leads.
 
 Examples:
   topicfs diff data-1 data-2
@@ -70,8 +71,9 @@ pub struct TruncateArgs {
 pub const TRUNCATE_ABOUT: &str = "\
 Cut a partition at an offset, as a follower does
 
-Of what is left, indexes, producer snapshots, leader epochs and checkpoints are as Kafka leaves them. A batch that
-reaches across the offset goes whole. What is cut is kept in segments that can be read, unless --discard is given.";
+Of what is left, indexes, producer snapshots, leader epochs and checkpoints are as Kafka
+leaves them. A batch that reaches across the offset goes whole. What is cut is kept in
+segments that can be read, unless --discard is given.";
 
 const TRUNCATE_EXAMPLES: &str = "\
 Examples:
@@ -106,8 +108,8 @@ pub struct ReindexArgs {
 }
 
 const REINDEX_EXAMPLES: &str = "\
-Logs are read from their beginning and stay as they are, damage and all; what is sound in them is indexed. A file
-that says the same already is left alone.
+Logs are read from their beginning and stay as they are, damage and all; what is sound in them
+is indexed. A file that says the same already is left alone.
 
 Examples:
   topicfs reindex --dry-run data
