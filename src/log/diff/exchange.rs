@@ -109,7 +109,7 @@ mod tests {
         let follower: &[(i32, i64)] = &[(0, 0), (2, 10), (4, 20)];
         let leader: &[(i32, i64)] = &[(0, 0), (1, 8), (3, 25)];
         assert_eq!(cuts((follower, 40), (leader, 50)), (8, 3));
-        assert_eq!(cuts((leader, 50), (follower, 40)), (8, 3));
+        assert_eq!(cuts((leader, 50), (follower, 40)), (8, 2));
     }
 
     #[test]
