@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use common::crash::{after_each, beginning};
 use common::crashes::{self, INTERVAL};
-use common::disk::{Op, RecordingDisk, Tree};
+use common::disk::{Fault, Op, RecordingDisk, Tree};
 use common::model::Numbers;
 use common::recovering::logs;
 use common::salvaged::{files, scratch};
@@ -198,6 +198,41 @@ fn a_crash_after_each_step_leaves_the_old_log_or_the_new_one() {
     }
     println!("{counts:?}");
     assert!(counts.values().all(|count| *count > 100), "{counts:?}");
+}
+
+#[test]
+fn an_operation_that_fails_leaves_the_old_log_or_the_new_one() {
+    let mut counts = BTreeMap::new();
+    let (mut failed, mut numbers) = (0, Numbers::new(1));
+    let case = Case::new(9, &mut numbers);
+    for fault in [Fault::Io, Fault::NoSpace, Fault::Short] {
+        // Opening the directory is two operations.
+        for at in 2.. {
+            let root = scratch();
+            case.tree.write(root.path());
+            let partition = root.path().join("data/t-0");
+            let disk = RecordingDisk::failing(root.path(), at, fault);
+            let owned = own(partition.parent().unwrap(), Arc::new(disk.clone()));
+            let truncation =
+                owned.truncation(&name_of(&partition), &partition, Offset(case.to), INTERVAL).unwrap();
+            let cut = owned.truncate(&truncation, Some(&root.path().join("keep")));
+            let closed = owned.close();
+            drop(owned);
+            let Some((_, what)) = disk.failed() else { break };
+            failed += 1;
+            let is_clean = root.path().join("data/.kafka_cleanshutdown").exists();
+            assert!(cut.is_err() || closed.is_err(), "{what}: nobody was told");
+            assert!(
+                !is_clean || cut.is_err() && logs(&partition) == case.old || closed.is_err(),
+                "{what}: marked as clean"
+            );
+            let mut tree = Tree::read(root.path());
+            tree.0.retain(|path, _| path.file_name().is_none_or(|name| name != ".lock"));
+            case.check(&tree, &format!("{fault:?} of {what}"), &mut counts);
+        }
+    }
+    println!("{failed} faults: {counts:?}");
+    assert!(failed > 60, "{failed}");
 }
 
 fn name_of_op(op: &Op) -> String {

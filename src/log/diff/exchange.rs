@@ -120,4 +120,80 @@ mod tests {
         let leader = Replica { start: Offset(0), end: Offset(9), high_watermark, epochs: &some };
         assert_eq!(truncation(&follower, &leader).to, Offset(7));
     }
+
+    /// A replica: the epoch of each record, and what its checkpoint has.
+    #[derive(Clone, Default)]
+    struct Log {
+        records: Vec<i32>,
+        epochs: Epochs,
+    }
+
+    impl Log {
+        fn end(&self) -> i64 {
+            i64::try_from(self.records.len()).unwrap()
+        }
+
+        fn replica(&self) -> Replica<'_> {
+            let (start, end) = (Offset(0), Offset(self.end()));
+            Replica { start, end, high_watermark: None, epochs: &self.epochs }
+        }
+
+        fn append(&mut self, epoch: i32) {
+            self.assign(epoch);
+            self.records.push(epoch);
+        }
+
+        fn assign(&mut self, epoch: i32) {
+            self.epochs.assign(EpochEntry { epoch: LeaderEpoch(epoch), start_offset: Offset(self.end()) });
+        }
+
+        fn truncate(&mut self, to: Offset) {
+            self.records.truncate(usize::try_from(to.0).unwrap());
+            self.epochs.truncate_from_end(to);
+        }
+    }
+
+    /// Whoever is elected, clean or not: what a follower keeps is what its leader has, and no less than it must cut.
+    #[test]
+    fn after_any_elections_a_follower_keeps_what_it_has_in_common_with_its_leader() {
+        let mut seed = 1_u64;
+        let mut below = |most: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(seed >> 33).unwrap() % most
+        };
+        let mut asked = [0; 5];
+        for _ in 0..500 {
+            let mut logs = [(); 4].map(|()| Log::default());
+            for epoch in 0..12 {
+                let leads = below(4);
+                logs[leads].assign(epoch);
+                for _ in 0..below(4) {
+                    logs[leads].append(epoch);
+                }
+                let leader = logs[leads].clone();
+                for follower in (0..4).filter(|number| *number != leads) {
+                    // Some are down, some fetch only a part.
+                    if below(2) == 0 {
+                        continue;
+                    }
+                    let log = &mut logs[follower];
+                    let on_paper = truncation(&log.replica(), &leader.replica());
+                    let common = log.records.iter().zip(&leader.records).take_while(|(a, b)| a == b).count();
+                    assert_eq!(
+                        on_paper.to.0,
+                        i64::try_from(common).unwrap(),
+                        "{:?} {:?}",
+                        log.records,
+                        leader.records
+                    );
+                    asked[on_paper.asked.len().min(4)] += 1;
+                    log.truncate(on_paper.to);
+                    for record in leader.records.iter().skip(common).take(below(6)) {
+                        log.append(*record);
+                    }
+                }
+            }
+        }
+        assert!(asked.iter().all(|count| *count > 0), "questions: {asked:?}");
+    }
 }
