@@ -55,6 +55,11 @@ fn the_commands_of_the_document_of_recovery_print_what_it_shows() {
 }
 
 #[test]
+fn the_commands_of_the_document_of_copies_print_what_it_shows() {
+    check_document("docs/replicas.md", 12, sample_data().path());
+}
+
+#[test]
 fn the_commands_of_the_document_of_configurations_print_what_it_shows() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let document = std::fs::read_to_string(root.join("docs/config.md")).expect("docs/config.md");

@@ -164,7 +164,7 @@ fn without_a_quarantine_what_needs_one_stays_as_it_is() {
         let before = states(&unclean.data());
         let owned = own(&unclean.data());
         for (partition, path) in written_down::partitions(&unclean.data()).unwrap() {
-            let plan = owned.recover(&partition, &path, None).unwrap().unwrap();
+            let plan = owned.recover(&partition, &path, 4096, None).unwrap().unwrap();
             if plan.needs_quarantine() {
                 assert_eq!(states(&unclean.data()), before, "{name}");
                 refused += 1;
@@ -233,4 +233,18 @@ fn recover(data: &Path, options: &[&str]) -> (i32, String) {
         String::from_utf8_lossy(&output.stderr)
     );
     (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn a_tiered_topic_keeps_the_epochs_of_what_is_in_the_store() {
+    let case = fixtures::cases().into_iter().find(|case| case.name == "tiered").unwrap();
+    let (scratch, epochs) = (scratch(), "tier-0/leader-epoch-checkpoint");
+    let data = scratch.path().join("data");
+    fixtures::copy_into(&case.data(), &data);
+    let before = fs::read_to_string(data.join(epochs)).unwrap();
+    assert_eq!(before, "0\n2\n0 0\n2 43\n", "both begin before the first segment that is here, 77");
+    make_unclean(&data);
+    fs::create_dir(scratch.path().join("quarantine")).unwrap();
+    recover_all(&data, &scratch.path().join("quarantine"));
+    assert_eq!(fs::read_to_string(data.join(epochs)).unwrap(), before);
 }

@@ -16,10 +16,9 @@ use std::path::{Path, PathBuf};
 
 use common::crashes::{self, Crash, INTERVAL};
 use common::fixtures;
-use common::kafka::Kafka;
+use common::kafka::{Kafka, is_taken};
 use common::recovering::{logs, make_unclean, recover_all};
 use common::salvaged::{files, scratch};
-use serde_json::{Value, json};
 use topicfs::format::{checkpoint, snapshot};
 
 const CASES: u64 = 1000;
@@ -52,27 +51,6 @@ fn fixtures_are_taken(kafka: &mut Kafka) {
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-}
-
-/// Kafka loads a copy of what was recovered after an orderly stop, and after another: nothing is cut, all is served.
-fn is_taken(kafka: &mut Kafka, partition: &Path, start: i64, end: i64, interval: u64) -> Result<(), String> {
-    let load = |kafka: &mut Kafka, clean: &str| {
-        let scratch = scratch();
-        let copy = scratch.path().join(partition.file_name().unwrap());
-        fixtures::copy_into(partition, &copy);
-        kafka.try_run(&["load", copy.to_str().unwrap(), &start.to_string(), clean, &interval.to_string()])
-    };
-    let (clean, unclean) = (load(kafka, "true"), load(kafka, "false"));
-    let segments = logs(partition).into_iter().map(|(name, bytes)| json!([base_of(&name), bytes.len()]));
-    let segments = Value::Array(segments.collect());
-    let is_read = |answer: &Value| answer.get("thrown").is_none();
-    match is_read(&clean) && is_read(&unclean) {
-        true if clean != unclean => Err(format!("clean {clean}, unclean {unclean}")),
-        true if clean["segments"] != segments => Err(format!("{}, not {segments}", clean["segments"])),
-        true if clean["logEnd"] != end => Err(format!("end {}, not {end}", clean["logEnd"])),
-        true => Ok(()),
-        false => Err(format!("clean {clean}, unclean {unclean}")),
-    }
 }
 
 fn base_of(name: &str) -> i64 {

@@ -8,14 +8,13 @@ use std::time::Instant;
 use anyhow::{Context as _, anyhow};
 
 use super::args::AppendArgs;
+use super::own::Configs;
 use super::{own, progress};
 use crate::config::{Caller, Config};
 use crate::format::names::{self, PartitionDir};
-use crate::fs::topic_configs::TopicConfigs;
 use crate::log::append::appender::Appender;
 use crate::log::append::owned::OwnedDirectory;
 use crate::log::append::{now, topics, written_down};
-use crate::log::cluster::Cluster;
 use crate::units::TopicPartition;
 use crate::view::lines::LineFormat;
 use crate::view::lines::writer::LineWriter;
@@ -66,8 +65,7 @@ fn open(
     create: bool,
     config: &Config,
 ) -> anyhow::Result<Arc<Appender>> {
-    let cluster = Cluster::new(source, config.options.of_source());
-    let log_config = TopicConfigs::new(&config.options, &cluster, &name.topic).log_config();
+    let log_config = Configs::new(source, config).of(name).log_config();
     let mut siblings = Vec::new();
     for directory in owned {
         for (found, path) in written_down::partitions(directory.path())? {

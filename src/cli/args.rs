@@ -1,5 +1,6 @@
 //! The grammar of the command line, with its help texts.
 
+mod replicas;
 pub mod upkeep;
 
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::logging::Level;
 use crate::config::{self, Caller, Config};
+pub use replicas::{DiffArgs, ReindexArgs, TRUNCATE_ABOUT, TruncateArgs};
 
 /// Kafka data directories as plain files.
 #[derive(Debug, Parser)]
@@ -48,6 +50,13 @@ pub enum Command {
     Recover(RecoverArgs),
     /// Delete and compact what is due by the policies of topics, or say why not
     Clean(upkeep::CleanArgs),
+    /// Make indexes, producer snapshots and leader epochs anew of the logs
+    Reindex(ReindexArgs),
+    /// Compare two copies of partitions, and say what a follower would cut
+    Diff(DiffArgs),
+    /// Cut a partition at an offset, as a follower does
+    #[command(long_about = TRUNCATE_ABOUT)]
+    Truncate(TruncateArgs),
     /// Print segments, indexes, snapshots and checkpoints as kafka-dump-log does
     #[command(long_about = DUMP_ABOUT)]
     Dump(DumpArgs),

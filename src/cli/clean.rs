@@ -5,17 +5,15 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::anyhow;
-
 use super::args::upkeep::CleanArgs;
-use super::{FOUND_WRONG, own, progress};
+use super::own::Configs;
+use super::{FOUND_WRONG, named, own, progress};
 use crate::config::{Caller, Config};
 use crate::fs::topic_configs::{CLEANUP_POLICY, TopicConfigs};
 use crate::log::LogError;
 use crate::log::append::owned::OwnedDirectory;
 use crate::log::append::written_down::{self, WrittenDown};
 use crate::log::append::{now, topics};
-use crate::log::cluster::Cluster;
 use crate::log::source;
 use crate::log::upkeep::policy::Policy;
 use crate::log::upkeep::removal;
@@ -38,16 +36,16 @@ pub fn run(args: &CleanArgs) -> anyhow::Result<ExitCode> {
 
 /// Whether all could be looked at.
 fn dry_run(args: &CleanArgs, config: &Config) -> anyhow::Result<bool> {
-    let cluster = Cluster::new(&args.source, config.options.of_source());
-    let (mut wanted, mut all) = (Wanted::new(&args.partitions), Vec::new());
+    let (configs, mut all) = (Configs::new(&args.source, config), Vec::new());
     for data in source::data_directories(&args.source)? {
         let written = Arc::new(WrittenDown::read(&data));
-        all.extend(wanted.of(&data)?.into_iter().map(|(name, directory)| (name, directory, written.clone())));
+        let asked = asked(&data, args)?.into_iter();
+        all.extend(asked.map(|(name, directory)| (name, directory, written.clone())));
     }
-    wanted.check()?;
+    check(args, all.iter().map(|(name, ..)| name))?;
     let (now, limits) = (now(), config.options.of_source().limits);
     let told = in_order(&all, |(name, directory, written)| {
-        let due = Due::new(config, &cluster, name, directory);
+        let due = Due::new(&configs, name, directory);
         let survey = Survey::new(directory, name, &written.bounds(name), limits);
         survey.and_then(|survey| explain(&survey, &due, now))
     });
@@ -101,12 +99,11 @@ fn in_order<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec
 /// Whether all could be done.
 fn clean(args: &CleanArgs, config: &Config) -> anyhow::Result<bool> {
     let owned = own::own(&args.source, config)?;
-    let cluster = Cluster::new(&args.source, config.options.of_source());
-    let mut all_done = true;
-    let mut wanted = Wanted::new(&args.partitions);
+    let configs = Configs::new(&args.source, config);
+    let (mut all_done, mut found) = (true, Vec::new());
     for data in &owned {
-        for (name, directory) in wanted.of(data.path())? {
-            let Due { configs, policy, doubt } = &Due::new(config, &cluster, &name, &directory);
+        for (name, directory) in asked(data.path(), args)? {
+            let Due { configs, policy, doubt } = &Due::new(&configs, &name, &directory);
             if let Some(doubt) = doubt {
                 println!("{name}: {doubt}");
             }
@@ -116,12 +113,19 @@ fn clean(args: &CleanArgs, config: &Config) -> anyhow::Result<bool> {
                 println!("{name}: {error}");
                 all_done = false;
             }
+            found.push(name.clone());
         }
     }
     // What was begun is closed in order, whatever was asked for.
     owned.iter().try_for_each(OwnedDirectory::close)?;
-    wanted.check()?;
+    check(args, found.iter())?;
     Ok(all_done)
+}
+
+/// Checks that all that is asked for is there.
+fn check<'a>(args: &CleanArgs, found: impl Iterator<Item = &'a TopicPartition>) -> anyhow::Result<()> {
+    let found: Vec<String> = found.map(named::text).collect();
+    named::check(&args.partitions, &found.iter())
 }
 
 fn clean_one(job: &Job<'_>, map_bytes: usize) -> Result<(), UpkeepError> {
@@ -152,8 +156,8 @@ struct Due {
 }
 
 impl Due {
-    fn new(config: &Config, cluster: &Cluster, name: &TopicPartition, directory: &Path) -> Self {
-        let configs = TopicConfigs::new(&config.options, cluster, &name.topic);
+    fn new(all: &Configs<'_>, name: &TopicPartition, directory: &Path) -> Self {
+        let configs = all.of(name);
         let policy = configs.brokers_policy();
         let id = topics::topic_id(directory);
         let doubt = if configs.source(CLEANUP_POLICY) == ConfigSource::Mount || configs.id.is_none() {
@@ -162,7 +166,7 @@ impl Due {
             Some(
                 "its id is another one than that of the topic in the cluster: nothing is done by that one's policy",
             )
-        } else if !cluster.now().problems.is_empty() {
+        } else if !all.cluster.now().problems.is_empty() {
             Some(
                 "the cluster's metadata is damaged, and may have another policy for it: nothing is done by the one that can be read",
             )
@@ -175,39 +179,11 @@ impl Due {
     }
 }
 
-/// The partitions that were asked for.
-struct Wanted<'a> {
-    /// What was typed, and whether there is any such partition.
-    words: Vec<(&'a str, bool)>,
-}
-
-impl<'a> Wanted<'a> {
-    fn new(words: &'a [String]) -> Self {
-        Self { words: words.iter().map(|word| (word.as_str(), false)).collect() }
-    }
-
-    /// Those in a data directory, with their own directories; not one that is on its way to another disk.
-    fn of(&mut self, data: &Path) -> anyhow::Result<Vec<(TopicPartition, PathBuf)>> {
-        let all = written_down::partitions(data)?;
-        let is_current = |(name, path): &(TopicPartition, PathBuf)| path.ends_with(name.to_string());
-        Ok(all.into_iter().filter(|found| is_current(found) && self.has(&found.0)).collect())
-    }
-
-    fn has(&mut self, name: &TopicPartition) -> bool {
-        let full = format!("{}/{}", name.topic, name.partition);
-        let mut has = self.words.is_empty();
-        for (word, is_met) in &mut self.words {
-            if *word == name.topic || *word == full {
-                (*is_met, has) = (true, true);
-            }
-        }
-        has
-    }
-
-    fn check(&self) -> anyhow::Result<()> {
-        match self.words.iter().find(|(_, is_met)| !is_met) {
-            Some((word, _)) => Err(anyhow!("{word}: there is no such topic or partition")),
-            None => Ok(()),
-        }
-    }
+/// The partitions of a data directory that are asked for, with their own directories; not one that is on its way to another disk.
+fn asked(data: &Path, args: &CleanArgs) -> anyhow::Result<Vec<(TopicPartition, PathBuf)>> {
+    let mut partitions = written_down::partitions(data)?;
+    partitions.retain(|(name, path)| {
+        path.ends_with(name.to_string()) && named::is_asked(&named::text(name), &args.partitions)
+    });
+    Ok(partitions)
 }

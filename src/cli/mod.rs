@@ -13,7 +13,10 @@
 //! | [`salvage`] | what is sound, written as clean data directories |
 //! | [`append`], [`recover`] | lines appended to a partition; what an unclean stop has left, repaired |
 //! | [`clean`] | what is due by the policies of topics, done or explained |
-//! | `own` | data directories that are written to |
+//! | [`reindex`] | indexes made anew of logs |
+//! | [`diff`] | two copies of partitions, compared |
+//! | [`truncate`] | a log cut at an offset |
+//! | `own`, `named` | data directories that are written to; partitions that are asked for |
 //! | [`dump`] | single files, as kafka-dump-log prints them |
 //! | [`verify`] | everything checked |
 //! | [`config`] | a configuration file checked |
@@ -27,6 +30,7 @@ pub mod cat;
 pub mod clean;
 pub mod config;
 pub mod demo;
+pub mod diff;
 pub mod documents;
 pub mod dump;
 pub mod index;
@@ -34,11 +38,14 @@ pub mod logging;
 pub mod ls;
 pub mod manifest;
 pub mod mount;
+mod named;
 mod own;
 pub mod progress;
 pub mod recover;
+pub mod reindex;
 pub mod salvage;
 pub mod tail;
+pub mod truncate;
 pub mod verify;
 
 use std::ffi::OsString;
@@ -87,6 +94,9 @@ fn dispatch(topicfs: &TopicFs) -> anyhow::Result<ExitCode> {
         Command::Append(args) => quietly(level).and_then(|()| append::run(args)),
         Command::Recover(args) => quietly(level).and_then(|()| recover::run(args)),
         Command::Clean(args) => quietly(level).and_then(|()| clean::run(args)),
+        Command::Reindex(args) => quietly(level).and_then(|()| reindex::run(args)),
+        Command::Diff(args) => quietly(level).and_then(|()| diff::run(args)),
+        Command::Truncate(args) => quietly(level).and_then(|()| truncate::run(args)),
         Command::Dump(args) => quietly(level).and_then(|()| dump::run(args)),
         Command::Verify(args) => quietly(level).and_then(|()| verify::run(args)),
         Command::Config(args) => quietly(level).and_then(|()| config::run(args)),

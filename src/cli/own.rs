@@ -8,14 +8,40 @@ use anyhow::{Context as _, anyhow};
 
 use super::progress;
 use crate::config::Config;
+use crate::fs::options::Options;
+use crate::fs::topic_configs::TopicConfigs;
 use crate::fs::topics::cluster_of;
 use crate::log::append::lock::DirectoryLock;
 use crate::log::append::owned::OwnedDirectory;
 use crate::log::append::recovery::{Plan, RecoveryError};
 use crate::log::append::written_down;
+use crate::log::cluster::Cluster;
 use crate::log::files::disk::SystemDisk;
 use crate::log::source;
 use crate::units::TopicPartition;
+
+/// The configs of the topics in a SOURCE: what the user chose, over what their cluster says.
+pub(super) struct Configs<'a> {
+    options: &'a Options,
+    pub(super) cluster: Cluster,
+}
+
+impl<'a> Configs<'a> {
+    pub(super) fn new(source: &str, config: &'a Config) -> Self {
+        let options = &config.options;
+        Self { options, cluster: Cluster::new(source, options.of_source()) }
+    }
+
+    /// Those of a partition's topic.
+    pub(super) fn of(&self, name: &TopicPartition) -> TopicConfigs {
+        TopicConfigs::new(self.options, &self.cluster, &name.topic)
+    }
+
+    /// Its `index.interval.bytes`.
+    pub(super) fn interval_of(&self, name: &TopicPartition) -> u64 {
+        self.of(name).log_config().index_interval_bytes
+    }
+}
 
 /// Locks the data directories of a SOURCE, and recovers what an unclean stop has left as far as no more than torn and zero tails goes.
 ///
@@ -23,9 +49,10 @@ use crate::units::TopicPartition;
 /// Who has a lock, or what would be lost.
 pub(super) fn own(source: &str, config: &Config) -> anyhow::Result<Vec<OwnedDirectory>> {
     let owned = lock(source, config)?;
+    let configs = Configs::new(source, config);
     for directory in owned.iter().filter(|directory| !directory.is_sound()) {
         let mut refused = Vec::new();
-        recover(directory, None, |name, plan| {
+        recover(directory, &configs, None, |name, plan| {
             refused.extend(refusal(name, plan));
         })?;
         if !refused.is_empty() {
@@ -75,6 +102,7 @@ pub(super) fn wait_until_closed(source: &str) {
 /// The system's.
 pub(super) fn recover(
     directory: &OwnedDirectory,
+    configs: &Configs<'_>,
     quarantine: Option<&Path>,
     mut tell: impl FnMut(&TopicPartition, &Result<Plan, RecoveryError>),
 ) -> anyhow::Result<()> {
@@ -83,7 +111,10 @@ pub(super) fn recover(
     let mut all_done = true;
     for (name, path) in &partitions {
         bar.set_message(name.to_string());
-        let plan = directory.recover(name, path, quarantine).with_context(|| format!("recovering {name}"))?;
+        let interval = configs.interval_of(name);
+        let plan = directory
+            .recover(name, path, interval, quarantine)
+            .with_context(|| format!("recovering {name}"))?;
         all_done &= quarantine.is_some() && plan.is_ok() || refusal(name, &plan).is_none();
         if let Ok(plan) = &plan {
             for cut in &plan.cuts {
@@ -98,6 +129,19 @@ pub(super) fn recover(
         directory.recovered()?;
     }
     Ok(())
+}
+
+/// Makes a directory for what is taken away, which may be there if it is empty.
+///
+/// # Errors
+/// When it is not.
+pub(super) fn make_empty(what: &str, path: &Path) -> anyhow::Result<()> {
+    let explain = || format!("{what} {}", path.display());
+    std::fs::create_dir_all(path).with_context(explain)?;
+    match std::fs::read_dir(path).with_context(explain)?.next() {
+        None => Ok(()),
+        Some(_) => Err(anyhow!("{what} {}: is not empty; name a new directory", path.display())),
+    }
 }
 
 /// What of a partition would be lost.

@@ -1,11 +1,9 @@
 //! `topicfs recover`
 
-use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, anyhow};
-
 use super::args::RecoverArgs;
+use super::own::Configs;
 use super::{FOUND_WRONG, own};
 use crate::config::{Caller, Config};
 use crate::log::append::owned::survey;
@@ -25,9 +23,11 @@ pub fn run(args: &RecoverArgs) -> anyhow::Result<ExitCode> {
 
 /// Whether nothing needs a quarantine.
 fn dry_run(args: &RecoverArgs, config: &Config) -> anyhow::Result<bool> {
+    let configs = Configs::new(&args.source, config);
+    let limits = config.options.of_source().limits;
     let mut all_done = true;
     for directory in source::data_directories(&args.source)? {
-        for partition in survey(&directory, config.options.of_source().limits)? {
+        for partition in survey(&directory, limits, &|name| configs.interval_of(name))? {
             tell(&partition.name, &partition.plan, "would be ");
             all_done &= own::refusal(&partition.name, &partition.plan).is_none();
         }
@@ -38,11 +38,12 @@ fn dry_run(args: &RecoverArgs, config: &Config) -> anyhow::Result<bool> {
 /// Whether all was done.
 fn recover(args: &RecoverArgs, config: &Config) -> anyhow::Result<bool> {
     if let Some(quarantine) = &args.quarantine {
-        make_quarantine(quarantine)?;
+        own::make_empty("quarantine", quarantine)?;
     }
+    let configs = Configs::new(&args.source, config);
     let mut all_done = true;
     for directory in own::lock(&args.source, config)? {
-        own::recover(&directory, args.quarantine.as_deref(), |name, plan| {
+        own::recover(&directory, &configs, args.quarantine.as_deref(), |name, plan| {
             let is_refused = own::refusal(name, plan).is_some();
             let is_done = !is_refused || args.quarantine.is_some() && plan.is_ok();
             tell(name, plan, if is_done { "" } else { "would be " });
@@ -51,15 +52,6 @@ fn recover(args: &RecoverArgs, config: &Config) -> anyhow::Result<bool> {
         directory.close()?;
     }
     Ok(all_done)
-}
-
-fn make_quarantine(path: &Path) -> anyhow::Result<()> {
-    let explain = || format!("quarantine {}", path.display());
-    std::fs::create_dir_all(path).with_context(explain)?;
-    match std::fs::read_dir(path).with_context(explain)?.next() {
-        None => Ok(()),
-        Some(_) => Err(anyhow!("quarantine {}: is not empty; name a new directory", path.display())),
-    }
 }
 
 /// One line for a partition that is not sound, and one for each cut.

@@ -21,12 +21,14 @@
 //! | [`manifest`] | what each file of a source is: checksum, times, and what a segment holds |
 //! | [`append`] | writing: a directory that is ours, its partitions, and their recovery |
 //! | [`derived`] | what is made from batches: indexes, producer state, leader epochs |
+//! | [`diff`] | two copies of a partition, compared |
 //! | [`salvage`] | what is sound, written as clean data directories |
 //! | [`upkeep`] | logs that grow old: what goes, what stays, and what is cut |
 
 pub mod append;
 pub mod cluster;
 pub mod derived;
+pub mod diff;
 pub mod error;
 pub mod files;
 pub mod glance;

@@ -11,6 +11,8 @@
 //   retain DIR LOG_START NOW KEY=VALUE..  the same with what is too old or too much (deleteOldSegments)
 //   rebuild DIR LOG_START NOW POINT KEY=VALUE..  the same as after a crash with that recovery point: makes the files that logs lack
 //                                       A KEY of all three may be producer.id.expiration.ms too, which is Integer.MAX_VALUE without
+//   truncate DIR LOG_START INTERVAL OFFSET  opens a partition directory that was stopped in order, cuts its log at the offset as a
+//                                       follower does, and closes it
 //   dump FILE,FILE..                    what kafka-dump-log says of them
 //   format PROPERTIES CLUSTER_ID        formats the directories of a broker
 //   start NAME PROPERTIES               starts a broker that is its own controller, or a part of a cluster
@@ -84,6 +86,7 @@ public class Driver {
             case "compact" -> Upkeep.compact(w);
             case "retain" -> Upkeep.retain(w);
             case "rebuild" -> Upkeep.rebuild(w);
+            case "truncate" -> truncate(new File(w[1]), Long.parseLong(w[2]), w[3], Long.parseLong(w[4]));
             case "dump" -> dump(w[1], Arrays.copyOfRange(w, 2, w.length));
             case "format" -> format(w[1], w[2]);
             case "start" -> start(w[1], w[2]);
@@ -121,18 +124,40 @@ public class Driver {
         return s.append('"').toString();
     }
 
-    static String load(File dir, long logStart, boolean clean, String interval, long point) throws Exception {
+    static UnifiedLog open(File dir, long logStart, boolean clean, String interval, long point) throws Exception {
         if (scheduler == null) {
             scheduler = new KafkaScheduler(1);
             scheduler.startup();
         }
         var config = new LogConfig(Map.of("segment.index.bytes", "65536", "index.interval.bytes", interval));
-        UnifiedLog log = UnifiedLog.create(dir, config, logStart, clean ? Long.MAX_VALUE : point, scheduler, new BrokerTopicStats(), Time.SYSTEM,
+        return UnifiedLog.create(dir, config, logStart, clean ? Long.MAX_VALUE : point, scheduler, new BrokerTopicStats(), Time.SYSTEM,
             900_000, new ProducerStateManagerConfig(Integer.MAX_VALUE, false), 600_000, new LogDirFailureChannel(10), clean, Optional.empty());
+    }
+
+    static String truncate(File dir, long logStart, String interval, long offset) throws Exception {
+        UnifiedLog log = open(dir, logStart, true, interval, 0);
+        long before = log.logEndOffset();
+        boolean done = log.truncateTo(offset);
+        String answer = "{\"before\":" + before + ",\"done\":" + done + ",\"logStart\":" + log.logStartOffset() + ",\"logEnd\":" + log.logEndOffset() + "}";
+        log.close();
+        settle();
+        return answer;
+    }
+
+    /** Waits for what Kafka does to checkpoints of epochs in the background. */
+    static void settle() throws Exception {
+        var done = new java.util.concurrent.CountDownLatch(1);
+        scheduler.scheduleOnce("settle", done::countDown);
+        done.await();
+    }
+
+    static String load(File dir, long logStart, boolean clean, String interval, long point) throws Exception {
+        UnifiedLog log = open(dir, logStart, clean, interval, point);
         var segments = log.logSegments().stream().map(s -> "[" + s.baseOffset() + "," + s.size() + "]").collect(Collectors.joining(","));
         String answer = "{\"logStart\":" + log.logStartOffset() + ",\"logEnd\":" + log.logEndOffset() 
             + ",\"firstUnstable\":" + log.producerStateManager().firstUnstableOffset().map(o -> o.messageOffset).orElse(-1L) + ",\"segments\":[" + segments + "],\"batches\":[" + batches(log) + "]}";
         log.close();
+        settle();
         return answer;
     }
 

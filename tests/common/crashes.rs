@@ -299,6 +299,17 @@ pub fn recover(partition: &Path, quarantine: &Path, recovery_point: i64) -> Plan
     plan
 }
 
+/// Makes the log of a number, with all that belongs to it.
+pub fn sound(seed: u64, partition: &Path) {
+    let segments = draw_log(&mut Numbers::new(seed));
+    fs::create_dir(partition).unwrap();
+    for segment in &segments {
+        fs::write(partition.join(format!("{:020}.log", segment.base)), segment.bytes()).unwrap();
+    }
+    let quarantine = scratch();
+    recover(partition, quarantine.path(), 0);
+}
+
 /// Segments with transactions, idempotent producers and growing leader epochs; some logs begin in an old format.
 fn draw_log(numbers: &mut Numbers) -> Vec<Segment> {
     let mut next = if numbers.below(4) == 0 { 5_000_000_000 } else { 0 };

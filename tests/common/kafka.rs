@@ -185,6 +185,41 @@ pub fn free_ports<const N: usize>() -> [u16; N] {
     listeners.map(|listener| listener.local_addr().expect("its address").port())
 }
 
+/// Kafka loads a copy of a partition after an orderly stop, and after another: nothing is cut, all is served.
+pub fn is_taken(
+    kafka: &mut Kafka,
+    partition: &Path,
+    start: i64,
+    end: i64,
+    interval: u64,
+) -> Result<(), String> {
+    let load = |kafka: &mut Kafka, clean: &str| {
+        let scratch = super::salvaged::scratch();
+        let copy = scratch.path().join(partition.file_name().expect("a name"));
+        super::fixtures::copy_into(partition, &copy);
+        kafka.try_run(&[
+            "load",
+            copy.to_str().expect("UTF-8"),
+            &start.to_string(),
+            clean,
+            &interval.to_string(),
+        ])
+    };
+    let (clean, unclean) = (load(kafka, "true"), load(kafka, "false"));
+    let segments = super::recovering::logs(partition).into_iter();
+    let base_of = |name: &str| name[..20].parse::<i64>().expect("a base offset");
+    let segments = segments.map(|(name, bytes)| serde_json::json!([base_of(&name), bytes.len()]));
+    let segments = Value::Array(segments.collect());
+    let is_read = |answer: &Value| answer.get("thrown").is_none();
+    match is_read(&clean) && is_read(&unclean) {
+        true if clean != unclean => Err(format!("clean {clean}, unclean {unclean}")),
+        true if clean["segments"] != segments => Err(format!("{}, not {segments}", clean["segments"])),
+        true if clean["logEnd"] != end => Err(format!("end {}, not {end}", clean["logEnd"])),
+        true => Ok(()),
+        false => Err(format!("clean {clean}, unclean {unclean}")),
+    }
+}
+
 /// What kafka-dump-log says of all files of a partition.
 pub fn dump(kafka: &mut Kafka, partition: &Path) -> String {
     let kinds = [".log", "index", ".snapshot"];

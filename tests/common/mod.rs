@@ -35,5 +35,6 @@ pub mod retaining;
 pub mod salvaged;
 pub mod shown;
 pub mod story;
+pub mod truncating;
 pub mod upkept;
 pub mod witness;

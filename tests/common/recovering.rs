@@ -30,7 +30,9 @@ pub fn recover_all(data: &Path, quarantine: &Path) -> Vec<Plan> {
     let plans = written_down::partitions(data)
         .expect("partitions")
         .iter()
-        .map(|(name, path)| owned.recover(name, path, Some(quarantine)).expect("recovered").expect("a plan"))
+        .map(|(name, path)| {
+            owned.recover(name, path, 4096, Some(quarantine)).expect("recovered").expect("a plan")
+        })
         .collect();
     owned.recovered().expect("checkpoints can be written");
     owned.close().expect("it can be closed");

@@ -23,6 +23,8 @@ use super::disk::RecordingDisk;
 use super::model::Numbers;
 use super::salvaged;
 
+/// `index.interval.bytes` of all topics.
+const INTERVAL: u64 = 300;
 const NOW: i64 = 1_700_000_000_000;
 
 /// What happens, but for chance.
@@ -45,7 +47,7 @@ impl Shape {
         LogConfig {
             compression: Compression { codec: self.codec, level: None },
             segment_bytes: self.segment_bytes,
-            index_interval_bytes: 300,
+            index_interval_bytes: INTERVAL,
             ..LogConfig::default()
         }
     }
@@ -111,10 +113,10 @@ pub fn open(root: &Path, disk: &RecordingDisk) -> Result<OwnedDirectory, String>
 pub fn recover(owned: &OwnedDirectory, root: &Path) -> Result<usize, String> {
     let mut cut = 0;
     for (name, path) in written_down::partitions(owned.path()).map_err(text)? {
-        let plan = owned.recover(&name, &path, None).map_err(text)?.map_err(text)?;
+        let plan = owned.recover(&name, &path, INTERVAL, None).map_err(text)?.map_err(text)?;
         if plan.needs_quarantine() {
             cut += 1;
-            owned.recover(&name, &path, Some(&quarantine(root))).map_err(text)?.map_err(text)?;
+            owned.recover(&name, &path, INTERVAL, Some(&quarantine(root))).map_err(text)?.map_err(text)?;
         }
     }
     owned.recovered().map_err(text)?;

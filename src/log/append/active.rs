@@ -247,7 +247,7 @@ impl OwnFile {
 ///
 /// # Errors
 /// The system's.
-pub(super) fn write_empty(disk: &dyn Disk, directory: &Path, base: Offset) -> Result<(), LogError> {
+pub(in crate::log) fn write_empty(disk: &dyn Disk, directory: &Path, base: Offset) -> Result<(), LogError> {
     let files = [FileType::OffsetIndex, FileType::TimeIndex, FileType::Log];
     files.into_iter().try_for_each(|file_type| disk::replace(disk, &path(directory, base, file_type), &[]))
 }

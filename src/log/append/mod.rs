@@ -11,14 +11,16 @@
 //! | [`recovery`] | what an unclean stop has left, and what is done about it |
 //! | [`topics`] | topics that are made and removed |
 //! | `resume`, `replay` | where a log goes on; the producers and epochs that its batches tell of |
+//! | `kept` | what is taken from a log, kept elsewhere |
 
-mod active;
+pub(in crate::log) mod active;
 pub mod appender;
 pub mod config;
+pub(in crate::log) mod kept;
 pub mod lock;
 pub mod owned;
 pub mod recovery;
-mod replay;
+pub(in crate::log) mod replay;
 mod resume;
 pub mod topics;
 pub mod written_down;

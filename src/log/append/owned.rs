@@ -7,21 +7,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::format::batch::Limits;
+use crate::format::names;
 use crate::log::LogError;
 use crate::log::append::active::ActiveSegment;
 use crate::log::append::appender::{AppendError, Appender, Opened};
 use crate::log::append::config::LogConfig;
 use crate::log::append::lock::{DirectoryLock, LockError};
-use crate::log::append::recovery::files::{read_epochs, read_snapshot, segments_of};
+use crate::log::append::recovery::files::{read_epochs, segments_of};
 use crate::log::append::recovery::{Known, Plan, RecoveryError};
-use crate::log::append::replay::Replay;
+use crate::log::append::replay::state_at;
 use crate::log::append::resume::resume;
 use crate::log::append::written_down::{self, WrittenDown};
 use crate::log::derived::indexing::IndexBuilder;
 use crate::log::derived::producers::Producers;
 use crate::log::files::disk::{self, Disk};
-use crate::log::segment::Segment;
-use crate::log::segment::scan::Step;
 use crate::log::upkeep::removal::{Due, SetAside};
 use crate::log::upkeep::survey::Bounds;
 use crate::units::{Offset, TopicPartition};
@@ -150,34 +149,13 @@ impl OwnedDirectory {
     /// Says that segments of a partition were replaced half-way: the directory is not stopped in order, so that who opens it next
     /// recovers it.
     pub(in crate::log) fn set_half_done(&self, name: &TopicPartition) {
-        let mut state = self.state();
-        state.is_sound = false;
-        state.half_done.insert(name.clone());
+        self.set_sound(false);
+        self.state().half_done.insert(name.clone());
     }
 
     /// Whether [`Self::set_half_done`] was said of it.
     pub(in crate::log) fn is_half_done(&self, name: &TopicPartition) -> bool {
         self.state().half_done.contains(name)
-    }
-
-    /// Moves the start of a log up, durably: what is below it is there no more, whatever becomes of its segments.
-    ///
-    /// # Errors
-    /// The system's.
-    pub(in crate::log) fn set_log_start(&self, name: &TopicPartition, start: Offset) -> Result<(), LogError> {
-        let mut state = self.state();
-        state.written.log_starts.insert(name.clone(), start);
-        state.written.write_log_starts(&*self.disk, &self.path)
-    }
-
-    /// Writes down up to where a log was compacted.
-    ///
-    /// # Errors
-    /// The system's.
-    pub(in crate::log) fn set_cleaned(&self, name: &TopicPartition, end: Offset) -> Result<(), LogError> {
-        let mut state = self.state();
-        state.written.cleaned.insert(name.clone(), end);
-        state.written.write_cleaned(&*self.disk, &self.path)
     }
 
     /// Held by whoever makes a partition's directory.
@@ -232,10 +210,11 @@ impl OwnedDirectory {
         &self,
         name: &TopicPartition,
         directory: &Path,
+        index_interval_bytes: u64,
         quarantine: Option<&Path>,
     ) -> Result<Result<Plan, RecoveryError>, LogError> {
         let written = self.state().written.clone();
-        let plan = Plan::new(directory, name, &known(&written, name, self.limits));
+        let plan = Plan::new(directory, name, &known(&written, name, index_interval_bytes, self.limits));
         if let Ok(plan) = &plan
             && (quarantine.is_some() || !plan.needs_quarantine())
         {
@@ -249,6 +228,28 @@ impl OwnedDirectory {
         Ok(plan)
     }
 
+    /// Changes what is written down; it is durable then.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(in crate::log) fn write_down(&self, change: impl FnOnce(&mut WrittenDown)) -> Result<(), LogError> {
+        let written = &mut self.state().written;
+        let before = written.clone();
+        change(written);
+        written.write_changes(&before, &*self.disk, &self.path)
+    }
+
+    /// Says whether all partitions are as a clean stop leaves them.
+    pub(in crate::log) fn set_sound(&self, is_sound: bool) {
+        self.state().is_sound = is_sound;
+    }
+
+    /// What recovery has to know of a partition that was stopped in order.
+    pub(in crate::log) fn known_of(&self, name: &TopicPartition, index_interval_bytes: u64) -> Known {
+        let log_start = self.state().written.log_starts.get(name).copied();
+        Known { recovery_point: Offset(i64::MAX), log_start, index_interval_bytes, limits: self.limits }
+    }
+
     /// Says that all partitions were recovered.
     ///
     /// # Errors
@@ -256,6 +257,9 @@ impl OwnedDirectory {
     pub fn recovered(&self) -> Result<(), LogError> {
         let mut state = self.state();
         state.is_sound = true;
+        for name in names::OFFSET_CHECKPOINTS {
+            disk::remove_if_there(&*self.disk, &disk::temporary(&self.path.join(name)))?;
+        }
         state.written.write(&*self.disk, &self.path)
     }
 
@@ -369,47 +373,23 @@ impl OwnedDirectory {
         let (place, end) = resumed.ok_or_else(|| OpenError::NeedsRecovery {
             cut: format!("{}: its end can't be found", last.path.display()),
         })?;
-        let (producers, epochs) = self.state_at(directory, &segments, end)?;
+        let (producers, epochs) = state_at(directory, &segments, end, self.limits)?;
         let active = ActiveSegment::open(&*self.disk, directory, place)?;
         Ok(Opened { active, end, producers, epochs })
     }
 
-    fn repair(&self, name: &TopicPartition, directory: &Path, known: &Known) -> Result<(), OpenError> {
+    /// Repairs what can be without loss.
+    pub(in crate::log) fn repair(
+        &self,
+        name: &TopicPartition,
+        directory: &Path,
+        known: &Known,
+    ) -> Result<(), OpenError> {
         let plan = Plan::new(directory, name, known)?;
         if let Some(cut) = plan.cuts.iter().find(|cut| !cut.is_expected()) {
             return Err(OpenError::NeedsRecovery { cut: cut.to_string() });
         }
         Ok(plan.apply(&*self.disk, None)?)
-    }
-
-    /// The producers and epochs at the log's end: those of the newest snapshot, and what came after it. A log without snapshots
-    /// that was stopped in order has no producers, as for Kafka.
-    fn state_at(
-        &self,
-        directory: &Path,
-        segments: &[Arc<Segment>],
-        end: Offset,
-    ) -> Result<(Producers, crate::log::derived::epochs::Epochs), LogError> {
-        let epochs = read_epochs(directory);
-        let Some((at, producers)) = newest_snapshot(directory, end) else {
-            return Ok((Producers::default(), epochs));
-        };
-        let mut replay = Replay::new(producers, epochs, self.limits);
-        let first = segments.partition_point(|segment| segment.below() <= at);
-        for segment in segments.get(first..).unwrap_or_default().iter().filter(|_| at < end) {
-            let mut scanner = segment.scan(segment.start())?;
-            loop {
-                match scanner.step().map_err(|error| segment.error(error))? {
-                    Step::Batch { batch, .. } if batch.header.last_offset >= at => {
-                        replay.append(&batch);
-                    }
-                    Step::Batch { .. } | Step::Damage(_) => {}
-                    Step::End(_) => break,
-                }
-            }
-        }
-        let start = segments.first().map_or(end, |segment| segment.base);
-        Ok(replay.finish(start, end))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -421,39 +401,34 @@ impl OwnedDirectory {
 ///
 /// # Errors
 /// Those of listing.
-pub fn survey(directory: &Path, limits: Limits) -> Result<Vec<Recovered>, LogError> {
+pub fn survey(
+    directory: &Path,
+    limits: Limits,
+    interval_of: &dyn Fn(&TopicPartition) -> u64,
+) -> Result<Vec<Recovered>, LogError> {
     let written = WrittenDown::read(directory);
     let partitions = written_down::partitions(directory)?;
     Ok(partitions
         .into_iter()
         .map(|(name, path)| {
-            let plan = Plan::new(&path, &name, &known(&written, &name, limits));
+            let plan = Plan::new(&path, &name, &known(&written, &name, interval_of(&name), limits));
             Recovered { name, plan }
         })
         .collect())
 }
 
+/// What recovery knows of a partition of a directory that is not locked.
+pub fn known_in(directory: &Path, name: &TopicPartition, index_interval_bytes: u64, limits: Limits) -> Known {
+    known(&WrittenDown::read(directory), name, index_interval_bytes, limits)
+}
+
 /// What recovery knows of a partition.
-fn known(written: &WrittenDown, name: &TopicPartition, limits: Limits) -> Known {
+fn known(written: &WrittenDown, name: &TopicPartition, index_interval_bytes: u64, limits: Limits) -> Known {
     let point = written.recovery_points.get(name).copied().unwrap_or(Offset(0));
     Known {
         recovery_point: if written.is_clean { Offset(i64::MAX) } else { point },
         log_start: written.log_starts.get(name).copied(),
-        index_interval_bytes: crate::log::derived::indexing::DEFAULT_INTERVAL_BYTES,
+        index_interval_bytes,
         limits,
     }
-}
-
-/// The newest producer snapshot that is sound and not behind the end.
-fn newest_snapshot(directory: &Path, end: Offset) -> Option<(Offset, Producers)> {
-    use crate::format::names::{FileType, SegmentFile};
-    let entries = std::fs::read_dir(directory).ok()?;
-    let mut found: Vec<Offset> = entries
-        .flatten()
-        .filter_map(|entry| SegmentFile::parse(entry.file_name().to_str()?))
-        .filter(|file| *file == SegmentFile::live(file.base, FileType::Snapshot) && file.base <= end)
-        .map(|file| file.base)
-        .collect();
-    found.sort_unstable();
-    found.into_iter().rev().find_map(|at| Some((at, read_snapshot(directory, at)?)))
 }

@@ -69,20 +69,26 @@ impl WrittenDown {
         }
     }
 
-    /// Writes up to where logs were compacted.
+    /// Writes the checkpoints that say something else than `before`.
     ///
     /// # Errors
     /// The system's.
-    pub(super) fn write_cleaned(&self, disk: &dyn Disk, directory: &Path) -> Result<(), LogError> {
-        write(disk, directory, names::CLEANER_OFFSETS, &self.cleaned)
-    }
-
-    /// Writes where logs start.
-    ///
-    /// # Errors
-    /// The system's.
-    pub(super) fn write_log_starts(&self, disk: &dyn Disk, directory: &Path) -> Result<(), LogError> {
-        write(disk, directory, names::LOG_STARTS, &self.log_starts)
+    pub(in crate::log) fn write_changes(
+        &self,
+        before: &Self,
+        disk: &dyn Disk,
+        directory: &Path,
+    ) -> Result<(), LogError> {
+        let files = [
+            (names::RECOVERY_POINTS, &self.recovery_points, &before.recovery_points),
+            (names::HIGH_WATERMARKS, &self.high_watermarks, &before.high_watermarks),
+            (names::LOG_STARTS, &self.log_starts, &before.log_starts),
+            (names::CLEANER_OFFSETS, &self.cleaned, &before.cleaned),
+        ];
+        for (name, offsets, _) in files.iter().filter(|(_, now, before)| now != before) {
+            disk::replace(disk, &directory.join(name), checkpoint::format_offsets(offsets).as_bytes())?;
+        }
+        disk::sync_directory(disk, directory)
     }
 
     /// Forgets a partition that is there no more.
@@ -92,11 +98,6 @@ impl WrittenDown {
             offsets.remove(name);
         }
     }
-}
-
-fn write(disk: &dyn Disk, directory: &Path, name: &str, offsets: &Offsets) -> Result<(), LogError> {
-    disk::replace(disk, &directory.join(name), checkpoint::format_offsets(offsets).as_bytes())?;
-    disk::sync_directory(disk, directory)
 }
 
 /// Says that the directory is stopped in order.

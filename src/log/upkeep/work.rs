@@ -123,7 +123,9 @@ impl Job<'_> {
         }
         let start = stays.first().map_or(survey.end, |first| first.base).max(survey.start);
         // Names may become durable in another order than they are given: before that nobody reads the segments any more.
-        self.owned.set_log_start(self.name, start)?;
+        self.owned.write_down(|written| {
+            written.log_starts.insert(self.name.clone(), start);
+        })?;
         appender.begin_epochs_at(start)?;
         let tell = |path| self.set_aside(path);
         for segment in gone {
@@ -185,7 +187,9 @@ impl Job<'_> {
                 self.owned.set_half_done(self.name);
             }
             let compacted = compacted?;
-            self.owned.set_cleaned(self.name, compacted.end)?;
+            self.owned.write_down(|written| {
+                written.cleaned.insert(self.name.clone(), compacted.end);
+            })?;
             all = Some(match all {
                 None => compacted,
                 Some(before) => before.and(compacted),

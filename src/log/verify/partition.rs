@@ -206,7 +206,9 @@ impl Job {
         // Of a deleted partition it was emptied.
         let Some(entries) = entries.filter(|_| self.is_current) else { return };
         if entries.is_empty() {
-            if let Some(run) = runs.next().filter(|_| self.around.is_clean) {
+            // Of batches below the log start there need be none.
+            let start = self.partition.log_start().unwrap_or(Offset(0));
+            if let Some(run) = runs.find(|run| run.last >= start).filter(|_| self.around.is_clean) {
                 let cause =
                     format!("there are no entries, batches from {} on have epoch {}", run.first, run.epoch.0);
                 found.add(Problem::of_file(path, Kind::Epochs, cause).about(run.first));

@@ -8,13 +8,10 @@ use crate::format::names::{self, FileType, SegmentFile};
 use crate::format::snapshot;
 use crate::log::LogError;
 use crate::log::append::active::write_empty;
+use crate::log::append::kept::{self, Piece};
 use crate::log::derived::producers::Producers;
 use crate::log::files::disk::{self, Disk};
-use crate::log::files::{self as sources};
 use crate::units::Offset;
-
-/// Bytes that are copied at once.
-const PIECE: usize = 1024 * 1024;
 
 impl Plan {
     /// Carries the plan out. What is cut and is more than a torn or zero tail goes to `quarantine`; without one such a plan must
@@ -27,7 +24,7 @@ impl Plan {
             return Ok(());
         }
         if let Some(quarantine) = quarantine.filter(|_| !self.cuts.is_empty()) {
-            self.keep_cuts(disk, quarantine)?;
+            kept::keep(disk, quarantine, &self.directory, self.cuts.iter().map(Cut::piece))?;
         }
         let directory = &*self.directory;
         self.files.apply(disk, directory)?;
@@ -93,56 +90,14 @@ impl Plan {
         self.write_derived(disk)?;
         disk::sync_directory(disk, directory)
     }
-
-    /// Copies what is cut into a directory of the partition's name in the quarantine.
-    fn keep_cuts(&self, disk: &dyn Disk, quarantine: &Path) -> Result<(), LogError> {
-        let name = self.directory.file_name().unwrap_or_default();
-        let to = quarantine.join(name);
-        match disk.create_directory(&to) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(disk::failed(&to, "create", error));
-            }
-            _ => {}
-        }
-        for cut in &self.cuts {
-            cut.keep(disk, &to)?;
-        }
-        for directory in [&*to, quarantine] {
-            disk::sync_directory(disk, directory)?;
-        }
-        Ok(())
-    }
 }
 
 impl Cut {
-    /// Copies its bytes into a directory, under the name of the log and where they were in it. What lies there already stays.
-    fn keep(&self, disk: &dyn Disk, directory: &Path) -> Result<(), LogError> {
+    /// Its bytes, under the name of the log and where they were in it.
+    fn piece(&self) -> Piece<'_> {
         let log = self.path.file_name().unwrap_or_default().to_string_lossy();
         let name = format!("{log}.cut-at-{}", self.position);
-        let more = (2..).map(|number| format!("{name}.{number}"));
-        let free = std::iter::once(name.clone()).chain(more).find(|name| !directory.join(name).exists());
-        let to = directory.join(free.unwrap_or(name));
-        let temporary = disk::temporary(&to);
-        let unreadable = |error| LogError::io(&self.path, "read", error);
-        let unwritable = |error| disk::failed(&temporary, "write", error);
-        let from = sources::open(&self.path).map_err(unreadable)?;
-        let copy = disk.open(&temporary).map_err(unwritable)?;
-        copy.set_len(0).map_err(unwritable)?;
-        let (mut piece, mut done) = (vec![0; PIECE], 0);
-        while done < self.len {
-            let read = sources::read_full(&from, &mut piece, self.position.0 + done).map_err(unreadable)?;
-            // Preallocated logs end in very many zeros.
-            if piece[..read].iter().any(|byte| *byte != 0) {
-                disk::write_all(&*copy, &piece[..read], done).map_err(unwritable)?;
-            }
-            done += read as u64;
-            if read < PIECE {
-                break;
-            }
-        }
-        copy.set_len(done).map_err(unwritable)?;
-        copy.sync().map_err(unwritable)?;
-        disk.rename(&temporary, &to).map_err(|error| disk::failed(&to, "rename", error))
+        Piece { path: &self.path, position: self.position, len: self.len, name }
     }
 }
 

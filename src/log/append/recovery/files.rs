@@ -145,7 +145,7 @@ fn is_half_written(name: &str) -> bool {
 }
 
 /// The first `.log` in a directory that is no file, which a broker may well read: a link to another disk.
-pub(super) fn odd_log(directory: &Path) -> Result<Option<PathBuf>, LogError> {
+pub(in crate::log) fn odd_log(directory: &Path) -> Result<Option<PathBuf>, LogError> {
     let entries = std::fs::read_dir(directory).map_err(|error| LogError::io(directory, "list", error))?;
     let is_odd = |entry: &std::fs::DirEntry| {
         let file = entry.file_name().to_str().and_then(SegmentFile::parse);
@@ -156,24 +156,24 @@ pub(super) fn odd_log(directory: &Path) -> Result<Option<PathBuf>, LogError> {
     Ok(entries.flatten().filter(is_odd).map(|entry| entry.path()).min())
 }
 
-pub(super) fn is_swap(segment: &Segment) -> bool {
+pub(in crate::log) fn is_swap(segment: &Segment) -> bool {
     name_of(segment).is_some_and(|file| file.state == FileState::Swap)
 }
 
 /// The name of a segment's log, `None` where no broker gives it.
-pub(super) fn name_of(segment: &Segment) -> Option<SegmentFile> {
+pub(in crate::log) fn name_of(segment: &Segment) -> Option<SegmentFile> {
     SegmentFile::parse(segment.path.file_name()?.to_str()?)
 }
 
 /// A producer snapshot, `None` when it can't be used.
-pub(in crate::log::append) fn read_snapshot(directory: &Path, at: Offset) -> Option<Producers> {
+pub(in crate::log) fn read_snapshot(directory: &Path, at: Offset) -> Option<Producers> {
     let path = super::path(directory, at, FileType::Snapshot);
     let entries = snapshot::parse(&files::read_small(&path, MAX_BYTES).ok()?).ok()?;
     Some(Producers::from_snapshot(&entries))
 }
 
 /// The epochs in the checkpoint; none when there is no sound one.
-pub(in crate::log::append) fn read_epochs(directory: &Path) -> Epochs {
+pub(in crate::log) fn read_epochs(directory: &Path) -> Epochs {
     let bytes = files::read_small(&directory.join(names::LEADER_EPOCHS), MAX_BYTES).ok();
     let entries = bytes.and_then(|bytes| checkpoint::parse_epochs(&bytes).ok());
     entries.map(|entries| Epochs::from_entries(&entries)).unwrap_or_default()

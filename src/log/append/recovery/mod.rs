@@ -184,7 +184,9 @@ impl Reading<'_> {
         let start = self.known.log_start.map_or(first_base, |start| start.max(first_base));
         let at_end = self.files.producers_at(self.directory, end).filter(|_| self.is_clean());
         replay.producers = at_end.unwrap_or(replay.producers);
-        let (producers, epochs) = replay.finish(start, end.max(start));
+        // Epochs in front of the first segment are those of segments in a tiered store.
+        let epochs_start = self.known.log_start.unwrap_or(Offset(0));
+        let (producers, epochs) = replay.finish(epochs_start, end.max(start));
         let mut plan = Plan {
             directory: self.directory.to_owned(),
             cuts: self.cuts,
