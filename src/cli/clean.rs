@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use super::args::upkeep::CleanArgs;
 use super::own::Configs;
@@ -138,8 +139,9 @@ fn clean_one(job: &Job<'_>, map_bytes: usize) -> Result<(), UpkeepError> {
     }
     if policy.compact {
         bar.set_length(job.survey()?.bytes() * 2);
+        let begun = Instant::now();
         if let Some(compacted) = job.compact(map_bytes, &|bytes| bar.inc(bytes))? {
-            println!("{name}: {}", explained::compacted(&compacted));
+            println!("{name}: {}", explained::compacted(&compacted, begun.elapsed()));
         }
     }
     bar.finish_and_clear();

@@ -1,5 +1,7 @@
 //! What is due, in words: which segments go and why, and why others stay.
 
+use std::time::Duration;
+
 use indicatif::HumanBytes;
 
 use crate::fs::topic_configs::{CLEANUP_POLICY, TopicConfigs};
@@ -168,10 +170,11 @@ pub(super) fn retained(retained: &Retained) -> String {
 }
 
 /// What compaction has done.
-pub(super) fn compacted(compacted: &Compacted) -> String {
+pub(super) fn compacted(compacted: &Compacted, took: Duration) -> String {
     let Compacted { end, records, bytes, segments, without_key, .. } = compacted;
     let mut text = format!(
-        "compacted up to offset {end}: {} of {} records, {} of {} and {} of {} segments are left",
+        "compacted up to offset {end} in {:.2} s: {} of {} records, {} of {} and {} of {} segments are left",
+        took.as_secs_f64(),
         records.1,
         records.0,
         HumanBytes(bytes.1),

@@ -7,12 +7,13 @@
 //! | module | what |
 //! |---|---|
 //! | [`range`] | what may be compacted, and whether it is worth it |
+//! | `round` | one round: both passes over the log |
 //! | `offset_map` | the last offset of each key |
 //! | `reading` | segments that are read ahead |
 //! | `survivors` | which records stay |
 //! | `groups` | which segments become one |
 //! | `writer`, `cleaned` | the segments that are written |
-//! | `swap` | the old ones make room for the new ones |
+//! | `replacing`, `swap` | the old ones make room for the new ones |
 //!
 //! Nothing that can't be read is taken away: a log with damage is left as it is.
 
@@ -21,35 +22,26 @@ mod groups;
 mod offset_map;
 pub mod range;
 mod reading;
+mod replacing;
+mod round;
 mod survivors;
 mod swap;
 mod writer;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
-use crate::format::batch::{Batch, BatchError, Decoder, Limits};
-use crate::format::index::{AbortedTxn, TxnIndex};
-use crate::format::names::{FileState, FileType};
+use crate::format::batch::Limits;
+use crate::format::names::FileType;
 use crate::format::snapshot::ProducerEntry;
 use crate::log::LogError;
-use crate::log::append::recovery::files::partition_of;
-use crate::log::files;
-use crate::log::files::disk::{self, Disk};
-use crate::log::partition::Partition;
-use crate::log::segment::Segment;
-use crate::log::segment::beside::{MAX_INDEX_BYTES, live_path};
-use crate::log::transactions::{Decided, Transactions};
+use crate::log::files::disk::Disk;
+use crate::log::segment::beside::live_path;
 use crate::log::upkeep::listing::ListedSegment;
-use crate::units::{Offset, Position, ProducerId, Timestamp, TopicPartition};
-use cleaned::FILE_TYPES;
+use crate::units::{Offset, Position, Timestamp, TopicPartition};
 use groups::{Most, Sizes, groups};
-use offset_map::OffsetMap;
 use range::Cleanable;
-use reading::{Event, Next};
-use survivors::{LastBatch, Progress, Seen, Survivors};
-use writer::Writer;
+use round::Round;
 
 /// `log.cleaner.dedupe.buffer.size`
 pub const DEFAULT_MAP_BYTES: usize = 128 * 1024 * 1024;
@@ -173,7 +165,7 @@ pub struct Watcher<'a> {
     /// Told of bytes that were read, piece by piece.
     pub read: &'a dyn Fn(u64),
     /// Told of files that wait for their removal.
-    pub set_aside: &'a dyn Fn(PathBuf),
+    pub set_aside: &'a (dyn Fn(PathBuf) + Sync),
 }
 
 impl Compaction<'_> {
@@ -182,15 +174,7 @@ impl Compaction<'_> {
     /// # Errors
     /// Why it can't be compacted. Segments that were replaced before stay replaced.
     pub fn run(&self, watcher: &Watcher<'_>) -> Result<Compacted, CompactionError> {
-        let partition = partition_of(self.directory, self.name, self.settings.limits);
-        let mut round = Round {
-            compaction: self,
-            segments: partition.segments()?,
-            partition,
-            decided: None,
-            decoder: Decoder::default(),
-            watcher,
-        };
+        let mut round = Round::new(self, watcher)?;
         let map = round.map()?;
         let Some(end) = map.latest().map(Offset::next) else {
             let (path, bytes) = (self.directory.to_owned(), self.settings.map_bytes);
@@ -212,211 +196,4 @@ impl Compaction<'_> {
         };
         groups(below_end, self.cleanable.first_uncleanable, Most { bytes, index_bytes }, sizes)
     }
-}
-
-/// A round of compaction.
-struct Round<'a> {
-    compaction: &'a Compaction<'a>,
-    partition: Partition,
-    segments: Arc<[Arc<Segment>]>,
-    /// Known from the first batch of a transaction on.
-    decided: Option<Arc<Decided>>,
-    decoder: Decoder,
-    watcher: &'a Watcher<'a>,
-}
-
-impl Round<'_> {
-    /// The last offsets of the keys in the dirty part.
-    fn map(&mut self) -> Result<OffsetMap, CompactionError> {
-        let Cleanable { first_dirty: from, first_uncleanable: below, .. } = self.compaction.cleanable;
-        let settings = &self.compaction.settings;
-        let offsets = u64::try_from(below.0.saturating_sub(from.0)).unwrap_or(0);
-        let mut map = OffsetMap::new(settings.map_bytes, offsets);
-        let segments = self.segments.clone();
-        let dirty = Partition::floor(&segments, from)..self.below(below);
-        reading::read(segments.get(dirty).unwrap_or_default(), from, |segment, event| {
-            let Event::Batch(position, batch) = event else {
-                // Offsets may be missing at its end.
-                map.set_latest(segment.below().min(below).plus(-1));
-                return Ok(Next::Go);
-            };
-            self.watch(&batch)?;
-            if batch.header.last_offset < from {
-                return Ok(Next::Go);
-            }
-            if !batch.header.is_control && !self.is_aborted(&batch)? {
-                let unreadable = |error| undecodable(segment, position, &error);
-                let records = batch.records(&mut self.decoder, &settings.limits).map_err(unreadable)?;
-                for record in records {
-                    let record = record.map_err(unreadable)?;
-                    if let Some(key) = record.key.filter(|_| record.offset >= from)
-                        && !map.put(key, record.offset)
-                    {
-                        return Ok(Next::Stop);
-                    }
-                }
-            }
-            map.set_latest(batch.header.last_offset);
-            Ok(Next::Go)
-        })?;
-        Ok(map)
-    }
-
-    /// How many segments begin below an offset.
-    fn below(&self, offset: Offset) -> usize {
-        self.segments.partition_point(|segment| segment.base < offset)
-    }
-
-    /// Writes the segments below `end` anew.
-    fn clean(&mut self, map: &OffsetMap, end: Offset) -> Result<Compacted, CompactionError> {
-        let compaction = self.compaction;
-        let Settings { now, delete_retention_ms, producer_expiration_ms, limits, .. } = compaction.settings;
-        let count = compaction.segments.partition_point(|segment| segment.base < end);
-        let below_end = compaction.segments.get(..count).unwrap_or_default();
-        let mut survivors = Survivors {
-            map,
-            now,
-            delete_retention_ms,
-            high_watermark: compaction.high_watermark,
-            producers: LastBatch::of_all(compaction.producers, now, producer_expiration_ms),
-            progress: Progress::default(),
-            limits,
-        };
-        let old_horizon = self.old_tombstone_horizon();
-        let mut compacted = Compacted { end, ..Compacted::default() };
-        let mut rest = below_end;
-        for count in compaction.groups(below_end) {
-            let (group, behind) = rest.split_at_checked(count).unwrap_or((rest, &[]));
-            rest = behind;
-            let written = self.clean_group(group, old_horizon, &mut survivors, &mut compacted);
-            let new = match written {
-                Ok(new) => new,
-                Err(error) => {
-                    self.undo(group);
-                    return Err(error);
-                }
-            };
-            let old: Vec<_> = group.iter().map(|segment| segment.base).collect();
-            swap::replace(compaction.disk, compaction.directory, &new, &old, self.watcher.set_aside)
-                .map_err(|source| CompactionError::HalfDone { source })?;
-            compacted.segments.0 += old.len() as u64;
-            compacted.segments.1 += new.len() as u64;
-        }
-        Ok(compacted)
-    }
-
-    /// Below magic 2 tombstones go that are in a file older than this.
-    fn old_tombstone_horizon(&self) -> Timestamp {
-        let compaction = self.compaction;
-        let first_dirty = compaction.cleanable.first_dirty;
-        let clean = compaction.segments.partition_point(|segment| segment.base < first_dirty);
-        let last = clean.checked_sub(1).and_then(|last| compaction.segments.get(last));
-        let retention = i64::try_from(compaction.settings.delete_retention_ms).unwrap_or(i64::MAX);
-        last.map_or(Timestamp(0), |last| Timestamp(last.modified.0.saturating_sub(retention)))
-    }
-
-    /// Writes what is left of some segments as one, or more where offsets or bytes don't fit into one; the bases of the new ones.
-    fn clean_group(
-        &mut self,
-        group: &[ListedSegment],
-        old_horizon: Timestamp,
-        survivors: &mut Survivors<'_>,
-        compacted: &mut Compacted,
-    ) -> Result<Vec<Offset>, CompactionError> {
-        let compaction = self.compaction;
-        let (Some(first), Some(last)) = (group.first(), group.last()) else { return Ok(Vec::new()) };
-        let mut writer = Writer::new(compaction, first.base)?;
-        let segments = self.segments.clone();
-        let sources = segments.get(self.below(first.base)..self.below(last.base.next())).unwrap_or_default();
-        if !sources.iter().map(|segment| segment.base).eq(group.iter().map(|listed| listed.base)) {
-            return Err(LogError::Stale { path: compaction.directory.to_owned() }.into());
-        }
-        let (mut number, mut index) = (0, None);
-        reading::read(sources, Offset(i64::MIN), |segment, event| {
-            let Event::Batch(position, batch) = event else {
-                (number, index) = (number + 1, None);
-                return Ok(Next::Go);
-            };
-            self.watch(&batch)?;
-            let is_aborted = self.is_aborted(&batch)?;
-            let keeps_old_tombstones = group.get(number).is_some_and(|listed| listed.modified > old_horizon);
-            let seen = Seen { batch: &batch, is_aborted, keeps_old_tombstones };
-            let judged = survivors
-                .judge(seen, &mut self.decoder)
-                .map_err(|error| undecodable(segment, position, &error))?;
-            compacted.without_key += judged.without_key;
-            compacted.records.0 += u64::from(batch.header.record_count.unwrap_or(0));
-            let is_needed_abort = judged.is_needed_abort;
-            compacted.records.1 += writer.write(compaction.disk, &batch, judged.left)?;
-            if is_needed_abort {
-                let index = index.get_or_insert_with(|| aborted_in(segment));
-                writer.add_aborted(aborted_by(&batch, index, self.decided.as_deref()));
-            }
-            Ok(Next::Go)
-        })?;
-        writer.finish(compaction.disk, last.modified)?;
-        compacted.bytes.0 += group.iter().map(|listed| listed.len).sum::<u64>();
-        compacted.bytes.1 += writer.bytes;
-        Ok(writer.bases)
-    }
-
-    /// Whether a batch is data of a transaction that was aborted.
-    fn is_aborted(&mut self, batch: &Batch<'_>) -> Result<bool, CompactionError> {
-        let header = &batch.header;
-        let Some(producer) = header.producer_id.filter(|_| header.is_transactional && !header.is_control)
-        else {
-            return Ok(false);
-        };
-        if self.decided.is_none() {
-            self.decided = Some(Transactions::default().decided(&self.partition, None)?);
-        }
-        let decided = self.decided.as_ref();
-        Ok(decided.is_some_and(|decided| decided.is_aborted(producer, header.first_known())))
-    }
-
-    fn watch(&self, batch: &Batch<'_>) -> Result<(), CompactionError> {
-        (self.watcher.read)(batch.bytes.len() as u64);
-        if self.watcher.stop.load(Ordering::Relaxed) {
-            return Err(CompactionError::Stopped { path: self.compaction.directory.to_owned() });
-        }
-        Ok(())
-    }
-
-    /// Removes what was written of new segments.
-    fn undo(&self, group: &[ListedSegment]) {
-        for segment in group {
-            for file_type in FILE_TYPES {
-                let path =
-                    cleaned::path(self.compaction.directory, segment.base, file_type, FileState::Cleaned);
-                // Every loader throws it away.
-                if let Err(error) = disk::remove_if_there(self.compaction.disk, &path) {
-                    tracing::debug!(%error, "left where it is");
-                }
-            }
-        }
-    }
-}
-
-/// The entries of a segment's transaction index.
-fn aborted_in(segment: &Segment) -> Vec<AbortedTxn> {
-    let bytes = files::read_small(&segment.beside(FileType::TxnIndex), MAX_INDEX_BYTES).unwrap_or_default();
-    TxnIndex::new(&bytes).entries().collect()
-}
-
-/// The entry of the transaction index that a marker has.
-fn aborted_by(marker: &Batch<'_>, index: &[AbortedTxn], decided: Option<&Decided>) -> AbortedTxn {
-    let at = marker.header.last_offset;
-    let producer_id = marker.header.producer_id.unwrap_or(ProducerId(-1));
-    let is_its = |entry: &&AbortedTxn| entry.producer_id == producer_id && entry.last_offset == at;
-    if let Some(entry) = index.iter().find(is_its) {
-        return *entry;
-    }
-    let all = decided.map(|decided| decided.aborted_between(at, at)).unwrap_or_default();
-    let txn = all.iter().find(|txn| txn.producer == producer_id && txn.last == at);
-    let first_offset = txn.map_or(at, |txn| txn.first);
-    AbortedTxn { version: 0, producer_id, first_offset, last_offset: at, last_stable_offset: at.next() }
-}
-
-fn undecodable(segment: &Segment, position: Position, error: &BatchError) -> CompactionError {
-    CompactionError::Damaged { path: segment.path.clone(), position, cause: error.to_string() }
 }

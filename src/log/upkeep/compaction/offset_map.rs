@@ -23,9 +23,13 @@ pub(super) struct OffsetMap {
     latest: Option<Offset>,
 }
 
+/// The hash of a key in one map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct KeyHash([u64; 2]);
+
 #[derive(Debug, Clone, Copy)]
 struct Slot {
-    hash: [u64; 2],
+    hash: KeyHash,
     /// Below 0 in one that is free.
     offset: i64,
 }
@@ -38,7 +42,7 @@ impl OffsetMap {
         // Half empty it is twice as fast.
         let needed = usize::try_from(keys).unwrap_or(usize::MAX).saturating_mul(2);
         let slots = (max_bytes / SLOT_LEN).min(needed.saturating_add(2));
-        let free = Slot { hash: [0; 2], offset: -1 };
+        let free = Slot { hash: KeyHash([0; 2]), offset: -1 };
         Self {
             slots: vec![free; slots],
             len: 0,
@@ -59,11 +63,10 @@ impl OffsetMap {
 
     /// Says that this is the last record of its key so far. Whether it was taken in: a map that is full takes no record at all, as
     /// Kafka's.
-    pub(super) fn put(&mut self, key: &[u8], offset: Offset) -> bool {
+    pub(super) fn put(&mut self, hash: KeyHash, offset: Offset) -> bool {
         if self.is_full() {
             return false;
         }
-        let hash = self.hash(key);
         let at = self.find(hash);
         let Some(slot) = self.slots.get_mut(at) else { return false };
         self.len += usize::from(slot.offset < 0);
@@ -73,8 +76,8 @@ impl OffsetMap {
     }
 
     /// The offset of the last record of a key.
-    pub(super) fn get(&self, key: &[u8]) -> Option<Offset> {
-        let slot = self.slots.get(self.find(self.hash(key)))?;
+    pub(super) fn get(&self, hash: KeyHash) -> Option<Offset> {
+        let slot = self.slots.get(self.find(hash))?;
         (slot.offset >= 0).then_some(Offset(slot.offset))
     }
 
@@ -89,10 +92,10 @@ impl OffsetMap {
     }
 
     /// The slot of a hash, or the free one where it would be; one is always free.
-    fn find(&self, hash: [u64; 2]) -> usize {
+    fn find(&self, hash: KeyHash) -> usize {
         let count = self.slots.len();
         // The high half of the product spreads over all slots without a division.
-        let mut at = ((u128::from(hash[0]) * count as u128) >> 64) as usize;
+        let mut at = ((u128::from(hash.0[0]) * count as u128) >> 64) as usize;
         while let Some(slot) = self.slots.get(at) {
             if slot.offset < 0 || slot.hash == hash {
                 break;
@@ -102,12 +105,13 @@ impl OffsetMap {
         at
     }
 
-    fn hash(&self, key: &[u8]) -> [u64; 2] {
-        self.hashers.each_ref().map(|hasher| {
+    /// The hash of a key.
+    pub(super) fn hash(&self, key: &[u8]) -> KeyHash {
+        KeyHash(self.hashers.each_ref().map(|hasher| {
             let mut hasher = hasher.build_hasher();
             hasher.write(key);
             hasher.finish()
-        })
+        }))
     }
 }
 
@@ -117,19 +121,27 @@ mod tests {
 
     use super::*;
 
+    fn put(map: &mut OffsetMap, key: &[u8], offset: i64) -> bool {
+        map.put(map.hash(key), Offset(offset))
+    }
+
+    fn get(map: &OffsetMap, key: &[u8]) -> Option<Offset> {
+        map.get(map.hash(key))
+    }
+
     #[test]
     fn the_last_offset_of_each_key_counts() {
         let mut map = OffsetMap::new(1 << 20, 1000);
         let mut expected = HashMap::new();
         for number in 0..5000_i64 {
             let key = format!("key {}", number * 7919 % 900);
-            assert!(map.put(key.as_bytes(), Offset(number)));
+            assert!(put(&mut map, key.as_bytes(), number));
             expected.insert(key, Offset(number));
         }
         for (key, offset) in &expected {
-            assert_eq!(map.get(key.as_bytes()), Some(*offset));
+            assert_eq!(get(&map, key.as_bytes()), Some(*offset));
         }
-        assert_eq!(map.get(b"another"), None);
+        assert_eq!(get(&map, b"another"), None);
         assert_eq!(map.len, expected.len());
     }
 
@@ -137,10 +149,10 @@ mod tests {
     fn it_is_full_at_nine_tenths_as_kafkas_is() {
         for slots in [10, 50, 100, 333, 1000] {
             let mut map = OffsetMap::new(slots * SLOT_LEN, u64::MAX);
-            let taken = (0_u64..).take_while(|key| map.put(&key.to_be_bytes(), Offset(1))).count();
+            let taken = (0_u64..).take_while(|key| put(&mut map, &key.to_be_bytes(), 1)).count();
             assert_eq!(taken, slots * 9 / 10, "{slots}");
-            assert!(map.is_full() && !map.put(&0_u64.to_be_bytes(), Offset(2)));
-            assert_eq!(map.get(&0_u64.to_be_bytes()), Some(Offset(1)));
+            assert!(map.is_full() && !put(&mut map, &0_u64.to_be_bytes(), 2));
+            assert_eq!(get(&map, &0_u64.to_be_bytes()), Some(Offset(1)));
         }
     }
 
@@ -149,6 +161,6 @@ mod tests {
         let map = OffsetMap::new(usize::MAX, 10);
         assert!(map.slots.len() < 30);
         assert!(OffsetMap::new(0, 10).is_full());
-        assert_eq!(OffsetMap::new(0, 10).get(b"key"), None);
+        assert_eq!(get(&OffsetMap::new(0, 10), b"key"), None);
     }
 }

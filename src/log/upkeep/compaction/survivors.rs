@@ -11,7 +11,7 @@ use crate::format::batch::{Batch, BatchError, Decoder, Header, Limits};
 use crate::format::control::ControlType;
 use crate::format::record::Record;
 use crate::format::snapshot::ProducerEntry;
-use crate::log::upkeep::compaction::offset_map::OffsetMap;
+use crate::log::upkeep::compaction::offset_map::{KeyHash, OffsetMap};
 use crate::units::{Offset, ProducerId, Timestamp};
 
 /// What is left of a batch.
@@ -43,6 +43,8 @@ pub(super) struct Survivors<'a> {
     pub(super) producers: HashMap<ProducerId, LastBatch>,
     pub(super) progress: Progress,
     pub(super) limits: Limits,
+    /// Of the keys of one batch.
+    pub(super) hashes: Vec<Option<KeyHash>>,
 }
 
 /// By what a producer's state is known.
@@ -143,16 +145,23 @@ impl Survivors<'_> {
         if discards {
             return Ok(judged(if keeps_empty { Left::Empty } else { Left::Nothing }, 0));
         }
-        let (mut kept, mut all, mut without_key) = (Vec::new(), 0, 0);
+        // All hashes first: the processor waits for memory only once then.
+        let (mut kept, mut hashes) = (Vec::new(), std::mem::take(&mut self.hashes));
+        hashes.clear();
         for record in first.map(Ok).into_iter().chain(records) {
             let record = record?;
-            all += 1;
-            if header.is_control || self.keeps(header, &record, horizon, seen.keeps_old_tombstones) {
-                kept.push(record);
-            } else {
-                without_key += u64::from(record.key.is_none());
-            }
+            hashes.push(record.key.filter(|_| !header.is_control).map(|key| self.map.hash(key)));
+            kept.push(record);
         }
+        let (all, mut without_key) = (kept.len(), 0);
+        let mut of_each = hashes.iter();
+        kept.retain(|record| {
+            let hash = of_each.next().copied().flatten();
+            let keeps = header.is_control || self.keeps(header, record, hash, seen.keeps_old_tombstones);
+            without_key += u64::from(!keeps && record.key.is_none());
+            keeps
+        });
+        self.hashes = hashes;
         if kept.is_empty() {
             return Ok(judged(if keeps_empty { Left::Empty } else { Left::Nothing }, without_key));
         }
@@ -170,18 +179,18 @@ impl Survivors<'_> {
         &self,
         header: &Header,
         record: &Record<'_>,
-        horizon: Option<Timestamp>,
+        hash: Option<KeyHash>,
         keeps_old_tombstones: bool,
     ) -> bool {
         if self.map.latest().is_none_or(|latest| record.offset > latest) {
             return true;
         }
-        let Some(key) = record.key else { return false };
-        if self.map.get(key).is_some_and(|last| record.offset < last) {
+        let Some(hash) = hash else { return false };
+        if self.map.get(hash).is_some_and(|last| record.offset < last) {
             return false;
         }
         let keeps_tombstone = match header.magic {
-            2 => horizon.is_none_or(|horizon| self.now < horizon),
+            2 => !header.has_delete_horizon || self.now < header.base_timestamp,
             _ => keeps_old_tombstones,
         };
         record.value.is_some() || keeps_tombstone
