@@ -41,7 +41,7 @@ fn a_broker_serves_and_compacts_what_clean_has_left() {
     for round in 0..ROUNDS {
         kafka.run(&["fill", &broker.boot, KEYED, "300", &format!("r{round}"), "7"]);
         kafka.run(&["fill", &broker.boot, OLD, "300", &format!("r{round}"), "300"]);
-        kafka.run(&["transact", &broker.boot, TXN, "40"]);
+        kafka.run(&["transact", &broker.boot, TXN, "40", "5"]);
         let served: Vec<_> =
             [KEYED, TXN, OLD].map(|topic| last_of_each_key(&mut kafka, &broker, topic)).into();
         broker.stop(&mut kafka);
@@ -66,12 +66,7 @@ fn a_broker_serves_and_compacts_what_clean_has_left() {
     }
     let is_the_same = bytes_of(&broker.data().join("keyed-0")) == before;
     assert!(is_the_same, "its recovery has nothing to cut");
-    broker.stop(&mut kafka);
-    let own = broker.data().parent().unwrap().join("server.properties");
-    let text = std::fs::read_to_string(&own).unwrap();
-    std::fs::write(&own, text.replace("log.cleaner.backoff.ms=3600000", "log.cleaner.backoff.ms=200"))
-        .unwrap();
-    broker.start(&mut kafka);
+    kafka.run(&["configure-broker", &broker.boot, "all", "log.cleaner.backoff.ms=200"]);
     kafka.run(&["fill", &broker.boot, KEYED, "300", "last", "7"]);
     let served = last_of_each_key(&mut kafka, &broker, KEYED);
     wait_until("the broker has compacted further", || records_on_disk(&broker.data()) < 60);

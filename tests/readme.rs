@@ -55,6 +55,11 @@ fn the_commands_of_the_document_of_recovery_print_what_it_shows() {
 }
 
 #[test]
+fn the_commands_of_the_document_of_old_records_print_what_it_shows() {
+    check_document("docs/clean.md", 9, sample_data().path());
+}
+
+#[test]
 fn the_commands_of_the_document_of_copies_print_what_it_shows() {
     check_document("docs/replicas.md", 12, sample_data().path());
 }

@@ -94,7 +94,7 @@ public class Driver {
             case "create" -> create(w[1], w[2], w[3], Arrays.copyOfRange(w, 4, w.length));
             case "records" -> records(w[1], w[2], w[3]);
             case "produce" -> produce(w[1], w[2], Integer.parseInt(w[3]));
-            case "transact" -> transact(w[1], w[2], Integer.parseInt(w[3]));
+            case "transact" -> transact(w[1], w[2], Integer.parseInt(w[3]), w.length > 4 ? Integer.parseInt(w[4]) : 0);
             case "offsets" -> offsets(w[1], w[2]);
             case "abort" -> abort(w[1], w[2]);
             case "reassign" -> reassign(w[1], w[2], w[3]);
@@ -419,7 +419,7 @@ public class Driver {
     }
 
     /** A transaction that is committed, one that is aborted, and another that is committed, each of so many records. */
-    static String transact(String boot, String topic, int count) throws Exception {
+    static String transact(String boot, String topic, int count, int keys) throws Exception {
         Map<String, Object> config = Map.of("bootstrap.servers", boot, "transactional.id", "of-" + topic);
         try (var producer = new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer())) {
             producer.initTransactions();
@@ -427,7 +427,8 @@ public class Driver {
                 producer.beginTransaction();
                 for (int i = 0; i < count; i++) {
                     byte[] value = (what + " " + i).getBytes(StandardCharsets.UTF_8);
-                    producer.send(new ProducerRecord<>(topic, 0, 1_700_000_000_000L, null, value)).get();
+                    byte[] key = keys == 0 ? null : ("key " + i % keys).getBytes(StandardCharsets.UTF_8);
+                    producer.send(new ProducerRecord<>(topic, 0, 1_700_000_000_000L, key, value)).get();
                 }
                 if (what.equals("aborted")) producer.abortTransaction();
                 else producer.commitTransaction();
