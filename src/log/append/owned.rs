@@ -236,7 +236,12 @@ impl OwnedDirectory {
         let written = &mut self.state().written;
         let before = written.clone();
         change(written);
-        written.write_changes(&before, &*self.disk, &self.path)
+        let done = written.write_changes(&before, &*self.disk, &self.path);
+        if done.is_err() {
+            // Who tries again writes it again.
+            *written = before;
+        }
+        done
     }
 
     /// Says whether all partitions are as a clean stop leaves them.

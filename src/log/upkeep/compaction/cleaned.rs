@@ -25,11 +25,9 @@ pub(super) struct CleanedSegment {
     pub(super) base: Offset,
     directory: PathBuf,
     log: Arc<dyn DiskFile>,
-    /// What isn't written yet, and how much is.
+    /// What wasn't handed over to be written yet, and how much was.
     buffer: Vec<u8>,
-    written: u64,
-    /// Up to here it is being written out.
-    begun_sync: u64,
+    handed_over: u64,
     indexes: IndexBytes,
     txn_index: Vec<u8>,
 }
@@ -64,9 +62,8 @@ impl CleanedSegment {
             base,
             directory: directory.to_owned(),
             log,
-            buffer: Vec::with_capacity(PIECE + PIECE / 4),
-            written: 0,
-            begun_sync: 0,
+            buffer: Vec::new(),
+            handed_over: 0,
             indexes: IndexBytes::new(base, IndexBuilder::new(interval_bytes)),
             txn_index: Vec::new(),
         })
@@ -74,7 +71,7 @@ impl CleanedSegment {
 
     /// Bytes of its log.
     pub(super) const fn len(&self) -> u64 {
-        self.written + self.buffer.len() as u64
+        self.handed_over + self.buffer.len() as u64
     }
 
     /// Whether a batch can be in it: offsets and positions have 31 bits.
@@ -83,16 +80,27 @@ impl CleanedSegment {
             && self.len() + batch.bytes.len() as u64 <= MAX_SEGMENT_BYTES
     }
 
-    /// Appends a batch.
-    ///
-    /// # Errors
-    /// The system's.
-    pub(super) fn append(&mut self, batch: &CleanedBatch<'_>) -> Result<(), LogError> {
+    /// Appends a batch; the bytes that are to be written now, if there are enough of them.
+    pub(super) fn append(&mut self, batch: &CleanedBatch<'_>) -> Option<Bytes> {
         let CleanedBatch { bytes, last_offset, max_timestamp } = *batch;
         let (position, len) = (Position(self.len()), bytes.len() as u64);
         self.indexes.append(&Appended { position, len, last_offset, max_timestamp });
         self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() >= PIECE { self.write_out() } else { Ok(()) }
+        (self.buffer.len() >= PIECE).then(|| self.hand_over())
+    }
+
+    fn hand_over(&mut self) -> Bytes {
+        let bytes = std::mem::take(&mut self.buffer);
+        let position = self.handed_over;
+        self.handed_over += bytes.len() as u64;
+        let path = path(&self.directory, self.base, FileType::Log, FileState::Cleaned);
+        Bytes { file: self.log.clone(), path, position, bytes }
+    }
+
+    /// Gives it memory that it can use.
+    pub(super) fn reuse(&mut self, mut bytes: Vec<u8>) {
+        bytes.clear();
+        self.buffer = bytes;
     }
 
     /// Adds an aborted transaction whose marker is in it.
@@ -105,7 +113,7 @@ impl CleanedSegment {
     /// # Errors
     /// The system's.
     pub(super) fn finish(&mut self, disk: &dyn Disk, modified: Timestamp) -> Result<(), LogError> {
-        self.write_out()?;
+        self.hand_over().write()?;
         self.indexes.close();
         let path = |file_type| path(&self.directory, self.base, file_type, FileState::Cleaned);
         let indexes = [
@@ -134,18 +142,29 @@ impl CleanedSegment {
         };
         make_durable().map_err(|error| disk::failed(&path(FileType::Log), "sync", error))
     }
+}
 
-    fn write_out(&mut self) -> Result<(), LogError> {
-        let written = disk::write_all(&*self.log, &self.buffer, self.written);
-        written.map_err(|error| {
-            disk::failed(&path(&self.directory, self.base, FileType::Log, FileState::Cleaned), "write", error)
-        })?;
-        self.written += self.buffer.len() as u64;
-        self.buffer.clear();
-        let len = self.written - self.begun_sync;
-        if len >= SYNC_PIECE {
-            self.log.begin_sync(self.begun_sync, len);
-            self.begun_sync = self.written;
+/// Bytes of a log that are to be written.
+#[derive(Debug)]
+pub(super) struct Bytes {
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    position: u64,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Bytes {
+    /// Writes them, and has the system write them out: the sync at the end has less to do then.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn write(&self) -> Result<(), LogError> {
+        let written = disk::write_all(&*self.file, &self.bytes, self.position);
+        written.map_err(|error| disk::failed(&self.path, "write", error))?;
+        let (before, now) =
+            (self.position / SYNC_PIECE, (self.position + self.bytes.len() as u64) / SYNC_PIECE);
+        if now > before {
+            self.file.begin_sync(before * SYNC_PIECE, (now - before) * SYNC_PIECE);
         }
         Ok(())
     }

@@ -1,18 +1,21 @@
-//! Groups of segments that are written are made durable and put in their places by a thread of its own, one after the other, while the
-//! next one is written: to wait for the disk is half of the work.
+//! A thread that writes what another has made of segments, makes groups of them durable and puts them in their places, one after the other:
+//! the next ones are made meanwhile.
 
-use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 use crate::format::names::FileState;
 use crate::log::LogError;
 use crate::log::files::disk;
-use crate::log::upkeep::compaction::cleaned::{self, FILE_TYPES};
+use crate::log::upkeep::compaction::cleaned::{self, Bytes, FILE_TYPES};
 use crate::log::upkeep::compaction::swap;
 use crate::log::upkeep::compaction::writer::Writer;
 use crate::log::upkeep::compaction::{Compaction, CompactionError};
 use crate::log::upkeep::listing::ListedSegment;
 use crate::units::{Offset, Timestamp};
+
+/// How much work may wait.
+const AHEAD: usize = 4;
 
 /// What was replaced.
 #[derive(Debug, Default)]
@@ -23,15 +26,46 @@ pub(super) struct Replaced {
     pub(super) segments: (u64, u64),
 }
 
-/// Takes groups that are written.
+/// What is to be done, in this order.
+enum Work<'a> {
+    Write(Bytes),
+    Replace(&'a [ListedSegment], Box<Writer<'a>>),
+}
+
+/// Whoever does it.
 pub(super) struct Replacing<'a> {
-    written: SyncSender<(&'a [ListedSegment], Writer<'a>)>,
+    work: SyncSender<Work<'a>>,
+    /// Memory of what was written.
+    spare: Receiver<Vec<u8>>,
+    directory: &'a Path,
 }
 
 impl<'a> Replacing<'a> {
-    /// Has a group replaced; whether there is anybody who still does.
-    pub(super) fn replace(&self, group: &'a [ListedSegment], writer: Writer<'a>) -> bool {
-        self.written.send((group, writer)).is_ok()
+    /// Has bytes written; memory for the next ones.
+    ///
+    /// # Errors
+    /// When something has failed before.
+    pub(super) fn write(&self, bytes: Bytes) -> Result<Vec<u8>, CompactionError> {
+        self.send(Work::Write(bytes))?;
+        Ok(self.spare.try_recv().unwrap_or_default())
+    }
+
+    /// Has a group replaced.
+    ///
+    /// # Errors
+    /// When something has failed before.
+    pub(super) fn replace(
+        &self,
+        group: &'a [ListedSegment],
+        writer: Writer<'a>,
+    ) -> Result<(), CompactionError> {
+        self.send(Work::Replace(group, Box::new(writer)))
+    }
+
+    /// What has failed, whoever waits for the thread is told.
+    fn send(&self, work: Work<'a>) -> Result<(), CompactionError> {
+        let stopped = |_| CompactionError::Stopped { path: self.directory.to_owned() };
+        self.work.send(work).map_err(stopped)
     }
 }
 
@@ -45,55 +79,59 @@ pub(super) fn replace_each<'a>(
     write: impl FnOnce(&Replacing<'a>) -> Result<(), CompactionError>,
 ) -> Result<Replaced, CompactionError> {
     std::thread::scope(|scope| {
-        let (written, groups) = sync_channel(1);
-        let replace = move || replace_all(compaction, set_aside, &groups);
-        let thread = std::thread::Builder::new().name("replace".to_owned()).spawn_scoped(scope, replace);
+        let (work, to_do) = sync_channel(AHEAD);
+        let (give_back, spare) = channel();
+        let do_all = move || do_all(compaction, set_aside, &to_do, &give_back);
+        let thread = std::thread::Builder::new().name("replace".to_owned()).spawn_scoped(scope, do_all);
         let thread = thread.map_err(|source| LogError::Io {
             path: "replace".into(),
             action: "start a thread",
             source,
         })?;
-        let all_written = write(&Replacing { written });
+        let all_written = write(&Replacing { work, spare, directory: compaction.directory });
         // A panic there goes on here.
         let replaced = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let replaced = replaced?;
-        all_written.map(|()| replaced)
+        let replaced = replaced.and_then(|replaced| all_written.map(|()| replaced));
+        // Where a swap is half done the `.cleaned` files say so.
+        if replaced.as_ref().is_err_and(|error| !matches!(error, CompactionError::HalfDone { .. })) {
+            undo(compaction);
+        }
+        replaced
     })
 }
 
-fn replace_all<'a>(
+fn do_all(
     compaction: &Compaction<'_>,
     set_aside: &dyn Fn(PathBuf),
-    groups: &Receiver<(&'a [ListedSegment], Writer<'a>)>,
+    to_do: &Receiver<Work<'_>>,
+    give_back: &Sender<Vec<u8>>,
 ) -> Result<Replaced, CompactionError> {
-    let (mut replaced, mut failed) = (Replaced::default(), None);
-    for (group, mut writer) in groups {
-        if failed.is_some() {
-            undo(compaction, group);
-            continue;
-        }
+    let mut replaced = Replaced::default();
+    for work in to_do {
+        let (group, mut writer) = match work {
+            Work::Write(bytes) => {
+                bytes.write()?;
+                // Nobody may need it any more.
+                let _ = give_back.send(bytes.bytes);
+                continue;
+            }
+            Work::Replace(group, writer) => (group, writer),
+        };
         let modified = group.last().map_or(Timestamp(0), |last| last.modified);
-        if let Err(error) = writer.finish(compaction.disk, modified) {
-            undo(compaction, group);
-            failed = Some(error.into());
-            continue;
-        }
+        writer.finish(compaction.disk, modified)?;
         let old: Vec<Offset> = group.iter().map(|segment| segment.base).collect();
-        let swapped = swap::replace(compaction.disk, compaction.directory, &writer.bases, &old, set_aside);
-        if let Err(source) = swapped {
-            failed = Some(CompactionError::HalfDone { source });
-            continue;
-        }
+        swap::replace(compaction.disk, compaction.directory, &writer.bases, &old, set_aside)
+            .map_err(|source| CompactionError::HalfDone { source })?;
         replaced.bytes += writer.bytes;
         replaced.segments.0 += old.len() as u64;
         replaced.segments.1 += writer.bases.len() as u64;
     }
-    failed.map_or(Ok(replaced), Err)
+    Ok(replaced)
 }
 
 /// Removes what was written of new segments: every loader would throw it away.
-pub(super) fn undo(compaction: &Compaction<'_>, group: &[ListedSegment]) {
-    for segment in group {
+fn undo(compaction: &Compaction<'_>) {
+    for segment in compaction.segments {
         for file_type in FILE_TYPES {
             let path = cleaned::path(compaction.directory, segment.base, file_type, FileState::Cleaned);
             if let Err(error) = disk::remove_if_there(compaction.disk, &path) {

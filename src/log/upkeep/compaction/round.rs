@@ -16,7 +16,7 @@ use crate::log::transactions::{Decided, Transactions};
 use crate::log::upkeep::compaction::offset_map::{KeyHash, OffsetMap};
 use crate::log::upkeep::compaction::range::Cleanable;
 use crate::log::upkeep::compaction::reading::{self, Event, Next};
-use crate::log::upkeep::compaction::replacing;
+use crate::log::upkeep::compaction::replacing::{self, Replacing};
 use crate::log::upkeep::compaction::survivors::{LastBatch, Progress, Seen, Survivors};
 use crate::log::upkeep::compaction::writer::Writer;
 use crate::log::upkeep::compaction::{Compacted, Compaction, CompactionError, Settings, Watcher};
@@ -117,13 +117,9 @@ impl<'a> Round<'a> {
             for count in compaction.groups(below_end) {
                 let (group, behind) = rest.split_at_checked(count).unwrap_or((rest, &[]));
                 rest = behind;
-                let written = self.clean_group(group, old_horizon, &mut survivors, &mut compacted);
-                if written.is_err() {
-                    replacing::undo(compaction, group);
-                }
-                if !replacing.replace(group, written?) {
-                    break;
-                }
+                let written =
+                    self.clean_group(group, (replacing, old_horizon), &mut survivors, &mut compacted);
+                replacing.replace(group, written?)?;
             }
             Ok(())
         })?;
@@ -146,7 +142,7 @@ impl<'a> Round<'a> {
     fn clean_group(
         &mut self,
         group: &[ListedSegment],
-        old_horizon: Timestamp,
+        (replacing, old_horizon): (&Replacing<'_>, Timestamp),
         survivors: &mut Survivors<'_>,
         compacted: &mut Compacted,
     ) -> Result<Writer<'a>, CompactionError> {
@@ -176,7 +172,7 @@ impl<'a> Round<'a> {
             compacted.without_key += judged.without_key;
             compacted.records.0 += u64::from(batch.header.record_count.unwrap_or(0));
             let is_needed_abort = judged.is_needed_abort;
-            compacted.records.1 += writer.write(compaction.disk, &batch, judged.left)?;
+            compacted.records.1 += writer.write(&batch, judged.left, replacing)?;
             if is_needed_abort {
                 let index = index.get_or_insert_with(|| aborted_in(segment));
                 writer.add_aborted(aborted_by(&batch, index, self.decided.as_deref()));

@@ -5,9 +5,10 @@ use crate::format::batch_rewriter::BatchRewriter;
 use crate::format::index::AbortedTxn;
 use crate::log::LogError;
 use crate::log::files::disk::{self, Disk};
-use crate::log::upkeep::compaction::Compaction;
 use crate::log::upkeep::compaction::cleaned::{CleanedBatch, CleanedSegment};
+use crate::log::upkeep::compaction::replacing::Replacing;
 use crate::log::upkeep::compaction::survivors::Left;
+use crate::log::upkeep::compaction::{Compaction, CompactionError};
 use crate::units::{Offset, Timestamp};
 
 /// The new segments of a group.
@@ -30,12 +31,15 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes what is left of a batch; how many records that are.
+    ///
+    /// # Errors
+    /// The system's, and the codec's.
     pub(super) fn write(
         &mut self,
-        disk: &dyn Disk,
         batch: &Batch<'_>,
         left: Left<'_>,
-    ) -> Result<u64, LogError> {
+        replacing: &Replacing<'_>,
+    ) -> Result<u64, CompactionError> {
         let header = &batch.header;
         let unwritable = |error| disk::failed(self.compaction.directory, "compress", error);
         let (bytes, records) = match left {
@@ -54,11 +58,13 @@ impl<'a> Writer<'a> {
             let (directory, interval) =
                 (self.compaction.directory, self.compaction.settings.index_interval_bytes);
             let base = written.first_known();
-            let next = CleanedSegment::create(disk, directory, base, interval)?;
+            let next = CleanedSegment::create(self.compaction.disk, directory, base, interval)?;
             self.done.push(std::mem::replace(&mut self.current, next));
             self.bases.push(base);
         }
-        self.current.append(&cleaned)?;
+        if let Some(bytes) = self.current.append(&cleaned) {
+            self.current.reuse(replacing.write(bytes)?);
+        }
         Ok(records as u64)
     }
 
