@@ -285,19 +285,21 @@ fn source_and_mountpoint_lie_apart() {
     assert!(line.contains("lies in the topicfs mount on"), "{line}");
 }
 
-/// Whether this process was started so that it ignores SIGHUP, which a mount respects.
-fn ignores_hangups() -> bool {
+/// Whether this process was started so that it ignores a signal, which a mount respects.
+fn ignores(number: libc::c_int) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
-    u64::from_str_radix(ignored, 16).unwrap() & 1 << (libc::SIGHUP - 1) != 0
+    u64::from_str_radix(ignored, 16).unwrap() & 1 << (number - 1) != 0
 }
 
 #[test]
 fn signals_unmount() {
     let Some(place) = Place::new() else { return };
     for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        if number == libc::SIGHUP && ignores_hangups() {
-            println!("SIGHUP is ignored here, as under nohup, and by what is started from here: not tried");
+        if number != libc::SIGTERM && ignores(number) {
+            println!(
+                "signal {number} is ignored here, as under nohup or behind `&`, and by what is started from here: not tried"
+            );
             continue;
         }
         let mut child = place.mount_in_foreground();

@@ -15,7 +15,7 @@ use std::fs;
 use std::path::Path;
 
 use common::alike;
-use common::compacting::{Cleaned, CompactCase};
+use common::compacting::{self, Cleaned, CompactCase};
 use common::fixtures;
 use common::kafka::Kafka;
 use common::keyed::{logs, modified};
@@ -30,6 +30,8 @@ use topicfs::log::upkeep::compaction::range::Verdict;
 const CASES: u64 = 60;
 const ROUNDS: usize = 3;
 const RETAINED: u64 = 100;
+/// Later than all fixtures.
+const NOW: i64 = 2_000_000_000_000;
 
 #[test]
 fn kafka_keeps_the_newest_record_of_each_key() {
@@ -305,6 +307,65 @@ impl Before {
         let batch = self.batches.iter().find(|(first, last, _)| (*first..=*last).contains(&offset));
         batch.map(|(_, _, horizon)| *horizon)
     }
+}
+
+/// All partitions of all brokers' fixtures that recovery takes, as keyed as they are: two rounds, the second when tombstones may go.
+#[test]
+fn fixtures_are_compacted_as_by_kafka() {
+    let Some(mut kafka) = Kafka::start() else { return };
+    let config = [
+        ("cleanup.policy", "compact"),
+        ("min.cleanable.dirty.ratio", "0"),
+        ("index.interval.bytes", "512"),
+        ("delete.retention.ms", "1000"),
+    ];
+    let config = config.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let (mut equal, mut refused) = (0, Vec::new());
+    for case in fixtures::cases() {
+        for partition in case.partitions() {
+            let copies = scratch();
+            let theirs = copies.path().join("t-0");
+            fixtures::copy_into(&partition.dir, &theirs);
+            let first = logs(&theirs).first().map_or(0, |(_, base)| *base);
+            let what = format!("{} {} {}", case.version, case.name, partition.dir.display());
+            // From now on both have the same indexes and snapshots.
+            let rebuilt = compacting::ask(&mut kafka, "rebuild", &theirs, &[first, NOW, 0], &config);
+            if rebuilt.get("thrown").is_some() {
+                refused.push(what);
+                continue;
+            }
+            let mut checkpoint = -1;
+            for now in [NOW, NOW + 5000] {
+                let ours = copies.path().join(format!("ours-{now}"));
+                fixtures::copy_into(&theirs, &ours);
+                let numbers = [first, now, checkpoint, 100_000];
+                let answer = compacting::ask(&mut kafka, "compact", &theirs, &numbers, &config);
+                if answer.get("thrown").is_some() {
+                    refused.push(format!("{what}: {answer}"));
+                    break;
+                }
+                upkept::load(&ours, first);
+                let survey = upkept::survey(&ours, first, (checkpoint >= 0).then_some(checkpoint));
+                let (cleanable, _) = upkept::cleanable(&survey, &config, now);
+                assert_eq!(Some(cleanable.first_uncleanable.0), answer["upTo"].as_i64(), "{what}");
+                if cleanable.dirty_bytes > 0 {
+                    let settings = upkept::settings(&config, now, 100_000);
+                    let compacted = upkept::compact(&ours, &survey, cleanable, settings);
+                    let compacted = compacted.unwrap_or_else(|error| panic!("{what}: {error}"));
+                    assert_eq!(Some(compacted.end.0), answer["end"].as_i64(), "{what}");
+                    equal += 1;
+                }
+                let mut differences = alike::differences(&ours, &theirs);
+                // Loading takes those away that say of no producer.
+                differences.retain(|line| !line.contains(".snapshot: only"));
+                assert!(differences.is_empty(), "{what}: {}", differences.join("\n"));
+                // Once more, all of it.
+                checkpoint = first;
+            }
+        }
+    }
+    println!("{equal} are compacted alike; Kafka refuses {}: {}", refused.len(), refused.join("\n"));
+    assert!(equal > 100 && refused.len() < 30, "{equal}, {refused:?}");
 }
 
 #[test]

@@ -440,6 +440,11 @@ impl Appending<'_> {
         Err(AppendError::TooLarge { limit: self.limit })
     }
 
+    /// The offset of the first record that wasn't appended yet.
+    pub fn next_offset(&self) -> Offset {
+        self.state.end
+    }
+
     /// How many of the records are in the log: also when adding one failed, those before it may be.
     pub const fn appended(&self) -> u64 {
         self.appended
