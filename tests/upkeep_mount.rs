@@ -26,7 +26,8 @@ segment.bytes: 2KiB
 topics:
   logs: {cleanup.policy: delete, retention.bytes: 5KiB, file.delete.delay.ms: 1500}
   state: {cleanup.policy: compact, min.cleanable.dirty.ratio: 0.1}
-  kept: {retention.bytes: 0, retention.ms: 0}
+  kept: {max.compaction.lag.ms: 0, delete.retention.ms: 0}
+  aged: {retention.bytes: 3KiB}
 ";
 
 fn mounted(root: &Path) -> Option<Mounted> {
@@ -112,10 +113,11 @@ fn the_last_record_of_each_key_stays_and_each_needs_a_key() {
 fn nothing_goes_without_a_policy_and_topics_can_be_removed_meanwhile() {
     let root = scratch();
     let Some(mount) = mounted(root.path()) else { return };
-    for topic in ["kept", "logs", "state"] {
+    for topic in ["kept", "logs", "state", "aged"] {
         fs::create_dir(mount.path(topic)).unwrap();
     }
     append(&mount.path("kept/0/append"), (0..100).map(line));
+    append(&mount.path("aged/0/append"), (0..100).map(line));
     for round in 0..5 {
         append(&mount.path("state/0/append.tsv"), (0..200).map(|n| format!("key {}\t{}", n % 9, line(n))));
         append(&mount.path("logs/0/append"), (0..100).map(line));
@@ -128,6 +130,8 @@ fn nothing_goes_without_a_policy_and_topics_can_be_removed_meanwhile() {
     let mut log = String::new();
     fs::File::open(mount.path("kept/0/log")).unwrap().read_to_string(&mut log).unwrap();
     assert_eq!(log.lines().count(), 100);
+    let count = || fs::read_to_string(mount.path("aged/0/log")).map_or(100, |log| log.lines().count());
+    wait_until("who says how much is kept has named a policy", || count() < 50);
     unmount(&mount);
     check(root.path());
 }
@@ -140,7 +144,7 @@ fn unmount(mount: &Mounted) {
 fn check(root: &Path) {
     let data = root.join("data");
     assert!(data.join(".kafka_cleanshutdown").exists());
-    for topic in ["logs", "state", "kept"] {
+    for topic in ["logs", "state", "kept", "aged"] {
         let partition = data.join(format!("{topic}-0"));
         let left: Vec<_> = [".deleted", ".swap", ".cleaned", ".tmp"]
             .iter()

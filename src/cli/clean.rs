@@ -10,7 +10,7 @@ use super::args::upkeep::CleanArgs;
 use super::own::Configs;
 use super::{FOUND_WRONG, named, own, progress};
 use crate::config::{Caller, Config};
-use crate::fs::topic_configs::{CLEANUP_POLICY, TopicConfigs};
+use crate::fs::topic_configs::TopicConfigs;
 use crate::log::LogError;
 use crate::log::append::owned::OwnedDirectory;
 use crate::log::append::written_down::{self, WrittenDown};
@@ -21,7 +21,6 @@ use crate::log::upkeep::removal;
 use crate::log::upkeep::survey::Survey;
 use crate::log::upkeep::work::{Job, UpkeepError};
 use crate::units::{Timestamp, TopicPartition};
-use crate::view::configs::ConfigSource;
 
 mod explained;
 
@@ -162,7 +161,7 @@ impl Due {
         let configs = all.of(name);
         let policy = configs.brokers_policy();
         let id = topics::topic_id(directory);
-        let doubt = if configs.source(CLEANUP_POLICY) == ConfigSource::Mount || configs.id.is_none() {
+        let doubt = if configs.names_policy() || configs.id.is_none() {
             None
         } else if id.is_some() && id != configs.id {
             Some(

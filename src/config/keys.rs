@@ -160,7 +160,7 @@ pub(super) const TOPIC_KEYS: &[Key<TopicChoices>] = &[
     },
     Key {
         name: "cleanup.policy",
-        about: "what is done to old records",
+        about: "what is done to old records; after -o compact:delete",
         kind: Kind::Choice(
             CleanupPolicy::NAMES,
             |choices| choices.cleanup_policy.map(CleanupPolicy::name),

@@ -9,7 +9,8 @@
 //! | `server.properties` |
 //! | Kafka's default |
 //!
-//! What is done to old records is special: nobody's default deletes anything, but in a cluster that knows the topic.
+//! What is done to old records is special: nobody's default deletes anything, but in a cluster that knows the topic, or where `retention.ms` or
+//! `retention.bytes` is set.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +50,8 @@ impl TopicConfigs {
     fn of(chosen: &TopicChoices, cluster: TopicInCluster) -> Self {
         let TopicInCluster { id, configs } = cluster;
         let (mut said, mut rows, mut refused) = (TopicChoices::default(), BTreeMap::new(), Vec::new());
-        if id.is_some() {
+        // Who says how long records stay wants the others to go, as Kafka's default has it.
+        if id.is_some() || chosen.retention_ms.or(chosen.retention_bytes).is_some() {
             said.cleanup_policy = Some(CleanupPolicy::Delete);
         }
         for (name, (value, layer)) in configs {
@@ -98,12 +100,16 @@ impl TopicConfigs {
         self.rows.get(name).map_or(ConfigSource::Default, |row| row.source)
     }
 
+    /// Whether the mount's configuration says what is done to old records.
+    pub fn names_policy(&self) -> bool {
+        let names = [CLEANUP_POLICY, "retention.ms", "retention.bytes"];
+        names.into_iter().any(|name| self.source(name) == ConfigSource::Mount)
+    }
+
     /// What a mount does to old records: nothing, unless its own configuration names a policy.
     pub fn policy(&self) -> Policy {
-        match self.source(CLEANUP_POLICY) {
-            ConfigSource::Mount => self.brokers_policy(),
-            _ => Policy { delete: false, compact: false, ..self.brokers_policy() },
-        }
+        let policy = self.brokers_policy();
+        if self.names_policy() { policy } else { Policy { delete: false, compact: false, ..policy } }
     }
 
     /// What a broker would do to them. It is nothing where neither the mount's configuration names a policy nor a cluster knows the topic.

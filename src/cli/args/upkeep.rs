@@ -22,8 +22,9 @@ pub struct CleanArgs {
 }
 
 const CLEAN_EXAMPLES: &str = "\
-Nothing is deleted or compacted unless a policy is named for its topic: by -o cleanup.policy=..,
-or in the file of --config, there also for each topic.
+Nothing is deleted or compacted unless a policy is named for its topic: cleanup.policy (delete,
+compact, or compact:delete), retention.ms or retention.bytes, by -o or in the file of --config,
+there also for each topic; or by the cluster that a broker's directory belongs to.
 
 Examples:
   topicfs clean --dry-run data
