@@ -33,12 +33,15 @@ pub(super) struct Cleaner {
 }
 
 impl Cleaner {
-    /// Begins to look after directories.
+    /// Begins to look after directories, if a policy is named for any topic.
     pub(super) fn start(
         directories: Vec<Arc<OwnedDirectory>>,
         options: &Options,
         cluster: &Arc<Cluster>,
     ) -> Self {
+        if !options.names_policies() {
+            return Self { directories, thread: Mutex::new(None) };
+        }
         let (stop, stopped) = channel();
         let (options, cluster) = (options.clone(), cluster.clone());
         let mut work = Work { directories: directories.clone(), options, cluster, failed: HashMap::new() };
@@ -69,11 +72,11 @@ struct Work {
     options: Options,
     cluster: Arc<Cluster>,
     /// What went wrong last with each partition: it is told once.
-    failed: HashMap<TopicPartition, String>,
+    failed: HashMap<(Task, TopicPartition), String>,
 }
 
 /// What is looked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Task {
     Retention,
     Compaction,
@@ -144,24 +147,24 @@ impl Work {
         }));
         match done {
             Ok(Ok(text)) => {
-                self.failed.remove(name);
+                self.failed.remove(&(task, name.clone()));
                 if let Some(text) = text {
                     tracing::info!(partition = %name, "{text}");
                 }
             }
-            Ok(Err(error)) => self.tell(name, &error),
+            Ok(Err(error)) => self.tell(task, name, &error),
             Err(_) => tracing::error!(partition = %name, "a panic while old records were looked for"),
         }
     }
 
-    fn tell(&mut self, name: &TopicPartition, error: &UpkeepError) {
+    fn tell(&mut self, task: Task, name: &TopicPartition, error: &UpkeepError) {
         if error.is_passing() {
             return;
         }
-        let text = error.to_string();
-        if self.failed.get(name) != Some(&text) {
+        let (key, text) = ((task, name.clone()), error.to_string());
+        if self.failed.get(&key) != Some(&text) {
             tracing::warn!(partition = %name, error = %text, "nothing is deleted or compacted");
-            self.failed.insert(name.clone(), text);
+            self.failed.insert(key, text);
         }
     }
 

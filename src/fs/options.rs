@@ -246,6 +246,12 @@ impl Options {
         options
     }
 
+    /// Whether somebody says what is done to old records of any topic.
+    pub fn names_policies(&self) -> bool {
+        let rules = self.topics.iter().map(|rule| &rule.choices);
+        rules.chain([&self.topic]).any(TopicChoices::names_policy)
+    }
+
     /// What the source's files are read with.
     pub const fn of_source(&self) -> SourceOptions {
         let Self { max_batch_bytes, max_decoded_bytes, follow_symlinks, .. } = *self;

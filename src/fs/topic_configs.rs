@@ -51,7 +51,7 @@ impl TopicConfigs {
         let TopicInCluster { id, configs } = cluster;
         let (mut said, mut rows, mut refused) = (TopicChoices::default(), BTreeMap::new(), Vec::new());
         // Who says how long records stay wants the others to go, as Kafka's default has it.
-        if id.is_some() || chosen.retention_ms.or(chosen.retention_bytes).is_some() {
+        if id.is_some() || chosen.names_policy() {
             said.cleanup_policy = Some(CleanupPolicy::Delete);
         }
         for (name, (value, layer)) in configs {

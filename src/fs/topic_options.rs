@@ -159,6 +159,13 @@ topic_options! {
     min_cleanable_dirty_ratio as "min.cleanable.dirty.ratio": Ratio = POLICY.min_cleanable_dirty_ratio,
 }
 
+impl TopicChoices {
+    /// Whether it says what is done to old records.
+    pub fn names_policy(&self) -> bool {
+        self.cleanup_policy.is_some() || self.retention_ms.is_some() || self.retention_bytes.is_some()
+    }
+}
+
 /// Some choices for the topics whose names match a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicRule {
