@@ -28,6 +28,8 @@ topics:
   state: {cleanup.policy: compact, min.cleanable.dirty.ratio: 0.1}
   kept: {max.compaction.lag.ms: 0, delete.retention.ms: 0}
   aged: {retention.bytes: 3KiB}
+  a-young: {retention.ms: 1d, segment.bytes: 1MiB}
+  a-old: {retention.ms: 1d, segment.bytes: 1MiB}
 ";
 
 fn mounted(root: &Path) -> Option<Mounted> {
@@ -138,6 +140,38 @@ fn nothing_goes_without_a_policy_and_topics_can_be_removed_meanwhile() {
 
 fn unmount(mount: &Mounted) {
     assert!(topicfs().arg("umount").arg(mount.point()).status().unwrap().success());
+}
+
+/// A young record that isn't in the time index yet keeps the active segment, whose other records are old.
+#[test]
+fn the_newest_record_keeps_the_active_segment() {
+    let root = scratch();
+    let Some(mount) = mounted(root.path()) else { return };
+    for topic in ["a-young", "a-old", "logs"] {
+        fs::create_dir(mount.path(topic)).unwrap();
+    }
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+    let record = |at: u128, n: usize| format!(r#"{{"value":"{}","timestamp":{at}}}"#, line(n));
+    let old = now - 2 * 86_400_000;
+    let young = (0..100).map(|n| record(old, n)).chain([record(now, 100)]);
+    append(&mount.path("a-young/0/append.jsonl"), young);
+    append(&mount.path("a-old/0/append.jsonl"), (0..100).map(|n| record(old, n)));
+    let count = |topic: &str| {
+        fs::read_to_string(mount.path(topic).join("0/log")).map_or(usize::MAX, |log| log.lines().count())
+    };
+    wait_until("old records are gone", || count("a-old") == 0);
+    append(&mount.path("logs/0/append"), (0..200).map(line));
+    // All topics are looked at in the order of their names.
+    wait_until("it was looked again", || count("logs") < 200);
+    assert_eq!(count("a-young"), 101);
+    append(&mount.path("a-old/0/append"), (0..1).map(line));
+    assert_eq!(fs::read_to_string(mount.path("a-old/0/offsets/earliest")).unwrap().trim(), "100");
+    unmount(&mount);
+    let data = root.path().join("data");
+    let policy = "cleanup.policy=delete,retention.ms=1d";
+    let output = topicfs().args(["clean", "-o", policy]).arg(&data).arg("a-young").output().unwrap();
+    assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+    check(root.path());
 }
 
 /// After unmounting nothing is left of what went, and all is sound.

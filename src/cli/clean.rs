@@ -100,13 +100,14 @@ fn in_order<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec
 fn clean(args: &CleanArgs, config: &Config) -> anyhow::Result<bool> {
     let owned = own::own(&args.source, config)?;
     let configs = Configs::new(&args.source, config);
-    let (mut all_done, mut found) = (true, Vec::new());
+    let (mut all_done, mut found, mut without_policy) = (true, Vec::new(), 0);
     for data in &owned {
         for (name, directory) in asked(data.path(), args)? {
             let Due { configs, policy, doubt } = &Due::new(&configs, &name, &directory);
             if let Some(doubt) = doubt {
                 println!("{name}: {doubt}");
             }
+            without_policy += usize::from(!policy.delete && !policy.compact);
             let (name, directory, log_config) = (&name, &*directory, &configs.log_config());
             let job = Job { owned: data, name, directory, config: log_config, policy, now: now() };
             if let Err(error) = clean_one(&job, config.options.dedupe_buffer_bytes) {
@@ -119,6 +120,12 @@ fn clean(args: &CleanArgs, config: &Config) -> anyhow::Result<bool> {
     // What was begun is closed in order, whatever was asked for.
     owned.iter().try_for_each(OwnedDirectory::close)?;
     check(args, found.iter())?;
+    if without_policy > 0 {
+        eprintln!(
+            "topicfs: no policy is named for {without_policy} of {} partitions: nothing was done to them",
+            found.len()
+        );
+    }
     Ok(all_done)
 }
 

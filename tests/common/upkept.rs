@@ -67,8 +67,12 @@ pub fn settings(config: &Config, now: i64, map_slots: usize) -> Settings {
 
 /// A partition, looked at.
 pub fn survey(partition: &Path, log_start: i64, checkpoint: Option<i64>) -> Survey {
-    let bounds =
-        Bounds { log_start: Some(Offset(log_start)), high_watermark: None, cleaned: checkpoint.map(Offset) };
+    let bounds = Bounds {
+        log_start: Some(Offset(log_start)),
+        high_watermark: None,
+        cleaned: checkpoint.map(Offset),
+        open: None,
+    };
     Survey::new(partition, &name(), &bounds, Limits::default()).unwrap()
 }
 

@@ -127,6 +127,11 @@ impl ActiveSegment {
         self.log.len
     }
 
+    /// The largest timestamp of its batches.
+    pub(super) const fn largest(&self) -> Timestamp {
+        self.pending.largest()
+    }
+
     /// Whether an index has no room for another entry, one of the time index being kept for the end.
     pub(super) fn is_index_full(&self, max_bytes: u64) -> bool {
         let (offsets, times) = (OFFSET_ENTRY_LEN as u64, TIME_ENTRY_LEN as u64);

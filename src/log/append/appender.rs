@@ -22,6 +22,7 @@ use crate::log::derived::indexing::{IndexBuilder, MAX_SEGMENT_BYTES};
 use crate::log::derived::producers::Producers;
 use crate::log::files::disk::{self, Disk};
 use crate::log::segment::beside::live_path as path;
+use crate::log::upkeep::survey::OpenLog;
 use crate::units::{LeaderEpoch, Offset, ProducerId, Timestamp};
 
 /// A partition that is open for appending.
@@ -289,6 +290,17 @@ impl Appender {
     /// The producers at the log's end.
     pub(in crate::log) fn producers(&self) -> Vec<ProducerEntry> {
         self.state().producers.snapshot()
+    }
+
+    /// What is known of the log while it is open, and in no file yet.
+    pub(in crate::log) fn open_log(&self) -> OpenLog {
+        let state = self.state();
+        let first_open = state.producers.open().next().map(|(first, _)| first);
+        OpenLog {
+            end: state.end,
+            last_stable: first_open.unwrap_or(state.end),
+            largest: state.active.largest(),
+        }
     }
 
     /// Seals the active segment, if the log still ends at `end` and that segment isn't empty; whether it did.

@@ -138,12 +138,11 @@ impl OwnedDirectory {
         self.limits
     }
 
-    /// What is known of a partition: of one that is open, all that is in its log is below its high watermark.
+    /// What is known of a partition.
     pub(in crate::log) fn bounds(&self, name: &TopicPartition) -> Bounds {
         let state = self.state();
-        let bounds = state.written.bounds(name);
-        let end = state.appenders.get(name).map(|appender| appender.end());
-        Bounds { high_watermark: end.or(bounds.high_watermark), ..bounds }
+        let open = state.appenders.get(name).map(|appender| appender.open_log());
+        Bounds { open, ..state.written.bounds(name) }
     }
 
     /// Says that segments of a partition were replaced half-way: the directory is not stopped in order, so that who opens it next

@@ -66,6 +66,7 @@ impl WrittenDown {
             log_start: self.log_starts.get(name).copied(),
             high_watermark: self.high_watermarks.get(name).copied(),
             cleaned: self.cleaned.get(name).copied(),
+            open: None,
         }
     }
 

@@ -80,6 +80,11 @@ impl IndexBuilder {
         self.since_entry = self.since_entry.saturating_add(batch.len);
     }
 
+    /// The largest timestamp so far.
+    pub const fn largest(&self) -> Timestamp {
+        self.largest.timestamp
+    }
+
     /// The last entry of the time index, which a segment gets when it is rolled or closed.
     pub fn close(&mut self) -> Option<TimeEntry> {
         self.due_time()
@@ -114,6 +119,11 @@ impl IndexBytes {
         let Some(due) = self.builder.append(batch) else { return };
         self.offsets.extend(due.offset.encode(self.base).into_iter().flatten());
         self.push_time(due.time);
+    }
+
+    /// The largest timestamp so far.
+    pub const fn largest(&self) -> Timestamp {
+        self.builder.largest()
     }
 
     /// Adds the last entry of the time index.

@@ -9,7 +9,7 @@ use crate::format::batch::{HEADER_V2_LEN, Header, Limits};
 use crate::format::index::{OffsetIndex, StoredTimeEntry, TIME_ENTRY_LEN, TimeEntry};
 use crate::format::names::{FileType, SegmentFile};
 use crate::log::LogError;
-use crate::log::files::{self, ReadAt};
+use crate::log::files::{self, ReadAt, SourceFile};
 use crate::log::segment::beside::{MAX_INDEX_BYTES, live_path};
 use crate::log::segment::scan::{Scanner, Start, Step};
 use crate::units::{Offset, Position, Timestamp};
@@ -82,8 +82,13 @@ impl ListedSegment {
         if self.len == 0 {
             return Ok(by_file);
         }
-        if let Some(entry) = self.last_entry(directory, below) {
-            return Ok(Largest { timestamp: entry.timestamp, from: TimeSource::TimeIndex });
+        match self.last_entry(directory, below) {
+            // What came after the last entry isn't in the index before the segment is sealed.
+            Some(entry) if below == Offset(i64::MAX) => return self.largest_from(directory, entry, limits),
+            Some(entry) => {
+                return Ok(Largest { timestamp: entry.timestamp, from: TimeSource::TimeIndex });
+            }
+            None => {}
         }
         if !self.first_has_time(directory) {
             return Ok(by_file);
@@ -104,16 +109,43 @@ impl ListedSegment {
         self.largest_of_batches(directory, below, limits)
     }
 
-    fn is_confirmed(&self, directory: &Path, below: Offset, limits: Limits) -> Result<bool, LogError> {
-        let Some(entry) = self.last_entry(directory, below) else { return Ok(false) };
+    /// The largest timestamp from an entry of its time index on.
+    fn largest_from(&self, directory: &Path, entry: TimeEntry, limits: Limits) -> Result<Largest, LogError> {
+        let below = Offset(i64::MAX);
+        let mut scanner = self.scan_at(directory, entry.offset, below, limits)?;
+        let mut largest = Largest { timestamp: entry.timestamp, from: TimeSource::TimeIndex };
+        loop {
+            match scanner.step().map_err(|error| LogError::io(&self.path(directory), "read", error))? {
+                Step::Batch { batch, .. } if batch.header.max_timestamp > largest.timestamp => {
+                    largest = Largest { timestamp: batch.header.max_timestamp, from: TimeSource::Log };
+                }
+                Step::Batch { .. } | Step::Damage(_) => {}
+                Step::End(_) => return Ok(largest),
+            }
+        }
+    }
+
+    /// A scan that begins at or before the batch of an offset.
+    fn scan_at(
+        &self,
+        directory: &Path,
+        offset: Offset,
+        below: Offset,
+        limits: Limits,
+    ) -> Result<Scanner<SourceFile>, LogError> {
         let index = live_path(directory, self.base, FileType::OffsetIndex);
         let index = files::read_small(&index, MAX_INDEX_BYTES).unwrap_or_default();
-        let position = OffsetIndex::new(self.base, &index).floor(entry.offset.plus(-1));
+        let position = OffsetIndex::new(self.base, &index).floor(offset.plus(-1));
         let position = position.map_or(Position(0), |floor| floor.position);
         let path = self.path(directory);
-        let failed = |error| LogError::io(&path, "read", error);
-        let file = files::open(&path).map_err(failed)?;
-        let mut scanner = Scanner::new(file, self.len, Start::new(position, self.base, below), limits);
+        let file = files::open(&path).map_err(|error| LogError::io(&path, "read", error))?;
+        Ok(Scanner::new(file, self.len, Start::new(position, self.base, below), limits))
+    }
+
+    fn is_confirmed(&self, directory: &Path, below: Offset, limits: Limits) -> Result<bool, LogError> {
+        let Some(entry) = self.last_entry(directory, below) else { return Ok(false) };
+        let mut scanner = self.scan_at(directory, entry.offset, below, limits)?;
+        let failed = |error| LogError::io(&self.path(directory), "read", error);
         loop {
             match scanner.step().map_err(failed)? {
                 Step::Batch { batch, .. } if batch.header.last_offset >= entry.offset => {

@@ -11,7 +11,7 @@ use crate::log::files::{self, FileId, FilePool};
 use crate::log::segment::{Segment, SegmentFile};
 use crate::log::transactions::open_at_end;
 use crate::log::upkeep::compaction::range::{self, Cleanable, Times};
-use crate::log::upkeep::listing::{self, Largest, ListedSegment};
+use crate::log::upkeep::listing::{self, Largest, ListedSegment, TimeSource};
 use crate::log::upkeep::policy::Policy;
 use crate::log::upkeep::retention::{self, Decision};
 use crate::units::{Offset, Timestamp, TopicPartition};
@@ -25,6 +25,19 @@ pub struct Bounds {
     pub high_watermark: Option<Offset>,
     /// Up to where the log was compacted.
     pub cleaned: Option<Offset>,
+    /// What whoever appends to it knows.
+    pub open: Option<OpenLog>,
+}
+
+/// What is known of a log that is appended to, and in no file yet.
+#[derive(Debug, Clone, Copy)]
+pub struct OpenLog {
+    /// The offset after its last, which is its high watermark, too: there are no other replicas.
+    pub end: Offset,
+    /// Its last stable offset.
+    pub last_stable: Offset,
+    /// The largest timestamp of its active segment.
+    pub largest: Timestamp,
 }
 
 /// A log that was looked at.
@@ -42,6 +55,7 @@ pub struct Survey {
     pub high_watermark: Offset,
     name: TopicPartition,
     cleaned: Option<Offset>,
+    open: Option<OpenLog>,
     limits: Limits,
 }
 
@@ -59,18 +73,21 @@ impl Survey {
         let segments = listing::segments(directory)?;
         let first = segments.first().map_or(Offset(0), |first| first.base);
         let start = bounds.log_start.map_or(first, |start| start.max(first));
-        let end = match segments.last() {
-            Some(last) => end_of(directory, last, limits)?,
-            None => start,
+        let end = match (bounds.open, segments.last()) {
+            (Some(open), _) => open.end,
+            (None, Some(last)) => end_of(directory, last, limits)?,
+            (None, None) => start,
         };
+        let high_watermark = bounds.high_watermark.filter(|_| bounds.open.is_none());
         Ok(Self {
             directory: directory.to_owned(),
             segments,
             start,
             end,
-            high_watermark: bounds.high_watermark.map_or(end, |mark| mark.min(end)),
+            high_watermark: high_watermark.map_or(end, |mark| mark.min(end)),
             name: name.clone(),
             cleaned: bounds.cleaned,
+            open: bounds.open,
             limits,
         })
     }
@@ -130,10 +147,14 @@ impl Survey {
         number: usize,
         time: impl Fn(&ListedSegment, &Path, Offset, Limits) -> Result<Largest, LogError>,
     ) -> Result<Largest, LogError> {
-        let below = self.segments.get(number + 1).map_or(Offset(i64::MAX), |next| next.base);
-        match self.segments.get(number) {
-            Some(segment) => time(segment, &self.directory, below, self.limits),
-            None => Err(LogError::Stale { path: self.directory.clone() }),
+        let next = self.segments.get(number + 1);
+        let below = next.map_or(Offset(i64::MAX), |next| next.base);
+        match (self.segments.get(number), self.open.filter(|_| next.is_none())) {
+            (Some(_), Some(OpenLog { largest: timestamp, .. })) if timestamp.0 >= 0 => {
+                Ok(Largest { timestamp, from: TimeSource::Log })
+            }
+            (Some(segment), _) => time(segment, &self.directory, below, self.limits),
+            (None, _) => Err(LogError::Stale { path: self.directory.clone() }),
         }
     }
 
@@ -144,6 +165,9 @@ impl Survey {
 
     /// The last stable offset: a snapshot tells which transactions are open, and what was written after it.
     fn last_stable(&self) -> Result<Offset, LogError> {
+        if let Some(open) = self.open {
+            return Ok(open.last_stable);
+        }
         let partition = partition_of(&self.directory, &self.name, self.limits);
         let decided = open_at_end(&partition, u64::MAX)?;
         let stable = decided.map_or(self.end, |decided| decided.last_stable());
