@@ -205,7 +205,7 @@ fn refuses_while_a_broker_runs(data: &Path) {
 /// A broker that is started beside a mount for appending says that the directory is in use.
 fn refuses_to_start(broker: &Broker) {
     let Some(other) = Kafka::start() else { return };
-    let properties = broker.data().parent().unwrap().join("properties");
+    let properties = broker.properties();
     let said = other.last_words(&["start", "refused", properties.to_str().unwrap()]);
     assert!(said.contains("Failed to acquire lock on file .lock"), "{said}");
 }

@@ -123,7 +123,7 @@ impl Source {
     fn of(broker: &Broker) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let file = scratch.path().join("server.properties");
-        fs::copy(broker.data().with_file_name("properties"), &file).unwrap();
+        fs::copy(broker.properties(), &file).unwrap();
         Self { fs: shown::open(file.to_str().unwrap(), Options::default()), _scratch: scratch }
     }
 

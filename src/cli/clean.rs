@@ -10,7 +10,7 @@ use super::args::upkeep::CleanArgs;
 use super::own::Configs;
 use super::{FOUND_WRONG, named, own, progress};
 use crate::config::{Caller, Config};
-use crate::fs::topic_configs::TopicConfigs;
+use crate::fs::topic_configs::{CLEANUP_POLICY, TopicConfigs};
 use crate::log::LogError;
 use crate::log::append::owned::OwnedDirectory;
 use crate::log::append::written_down::{self, WrittenDown};
@@ -21,6 +21,7 @@ use crate::log::upkeep::removal;
 use crate::log::upkeep::survey::Survey;
 use crate::log::upkeep::work::{Job, UpkeepError};
 use crate::units::{Timestamp, TopicPartition};
+use crate::view::configs::ConfigSource;
 
 mod explained;
 
@@ -174,6 +175,10 @@ impl Due {
             Some(
                 "its id is another one than that of the topic in the cluster: nothing is done by that one's policy",
             )
+        } else if !all.cluster.now().has_server && is_by_default(&configs, &policy) {
+            Some(
+                "its broker may have other defaults than Kafka's in its server.properties: name that as SOURCE, or say -o retention.ms=..",
+            )
         } else if !all.cluster.now().problems.is_empty() {
             Some(
                 "the cluster's metadata is damaged, and may have another policy for it: nothing is done by the one that can be read",
@@ -185,6 +190,12 @@ impl Due {
             if doubt.is_some() { Policy { delete: false, compact: false, ..policy } } else { policy };
         Self { configs, policy, doubt }
     }
+}
+
+/// Whether something would go since nobody has said anything.
+fn is_by_default(configs: &TopicConfigs, policy: &Policy) -> bool {
+    let is_default = |name| configs.source(name) == ConfigSource::Default;
+    policy.delete && (is_default(CLEANUP_POLICY) || is_default("retention.ms"))
 }
 
 /// The partitions of a data directory that are asked for, with their own directories; not one that is on its way to another disk.

@@ -137,8 +137,9 @@ impl Broker {
         self.scratch.path().join("data")
     }
 
-    fn properties(&self) -> PathBuf {
-        self.scratch.path().join("properties")
+    /// Its own file.
+    pub fn properties(&self) -> PathBuf {
+        self.scratch.path().join("server.properties")
     }
 
     pub fn start(&self, kafka: &mut Kafka) {

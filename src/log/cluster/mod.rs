@@ -63,6 +63,8 @@ pub struct ClusterConfigs {
     /// The broker's id, if the data directories agree on it.
     node_id: Option<String>,
     server: Configs,
+    /// Whether the broker's own file is known, and so all of its defaults.
+    pub has_server: bool,
     /// What can't be read.
     pub problems: Vec<Problem>,
 }
@@ -123,6 +125,7 @@ impl State {
                 metadata: newest.map(MetadataLog::metadata),
                 node_id: places.node_id(),
                 server: places.server.clone(),
+                has_server: places.has_server,
                 problems: places.problems.iter().chain(problems).cloned().collect(),
             });
         }

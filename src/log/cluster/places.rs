@@ -18,6 +18,8 @@ pub struct Places {
     directories: Vec<PathBuf>,
     /// The configs of a `server.properties` that are defaults for topics.
     pub server: Configs,
+    /// Whether there is one.
+    pub has_server: bool,
     /// What can't be read.
     pub problems: Vec<Problem>,
 }
@@ -41,6 +43,7 @@ impl Places {
     }
 
     fn add_broker(&mut self, properties: &Properties) {
+        self.has_server = true;
         self.directories.extend(properties.get("metadata.log.dir").map(|path| path.trim().into()));
         self.directories.extend(data_directories_of(properties));
         for (name, value) in properties.iter().filter(|(name, _)| synonyms::is_default_of_topics(name)) {
