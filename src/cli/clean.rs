@@ -1,14 +1,16 @@
 //! `topicfs clean`
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
+
+use anyhow::Context;
 
 use super::args::upkeep::CleanArgs;
 use super::own::Configs;
-use super::{FOUND_WRONG, named, own, progress};
+use super::{FOUND_WRONG, named, own, progress, side_by_side};
 use crate::config::{Caller, Config};
 use crate::fs::topic_configs::{CLEANUP_POLICY, TopicConfigs};
 use crate::log::LogError;
@@ -24,6 +26,9 @@ use crate::units::{Timestamp, TopicPartition};
 use crate::view::configs::ConfigSource;
 
 mod explained;
+
+/// Threads that look, and mostly wait for the disk.
+const THREADS: usize = 8;
 
 /// Deletes and compacts what is due, or says what would be.
 ///
@@ -45,19 +50,21 @@ fn dry_run(args: &CleanArgs, config: &Config) -> anyhow::Result<bool> {
     }
     check(args, all.iter().map(|(name, ..)| name))?;
     let (now, limits) = (now(), config.options.of_source().limits);
-    let told = in_order(&all, |(name, directory, written)| {
+    let look_at = |(name, directory, written): &(TopicPartition, PathBuf, Arc<WrittenDown>)| {
         let due = Due::new(&configs, name, directory);
         let survey = Survey::new(directory, name, &written.bounds(name), limits);
-        survey.and_then(|survey| explain(&survey, &due, now))
-    });
+        (name.clone(), survey.and_then(|survey| explain(&survey, &due, now)))
+    };
+    let bar = progress::counter(all.len() as u64);
     let mut all_done = true;
-    for ((name, ..), told) in all.iter().zip(told) {
+    let printed = side_by_side::in_order(&all, THREADS, look_at, |(name, told)| {
         all_done &= told.is_ok();
-        match told {
-            Ok(text) => println!("{name}: {text}"),
-            Err(error) => println!("{name}: {error}"),
-        }
-    }
+        bar.inc(1);
+        let text = told.unwrap_or_else(|error| error.to_string());
+        bar.suspend(|| writeln!(io::stdout(), "{name}: {text}"))
+    });
+    bar.finish_and_clear();
+    printed.context("standard output")?;
     Ok(all_done)
 }
 
@@ -71,30 +78,6 @@ fn explain(survey: &Survey, due: &Due, now: Timestamp) -> Result<String, LogErro
         lines.push(explained::compaction(survey, policy, now)?);
     }
     Ok(lines.join("\n  "))
-}
-
-/// Works on all items, on several threads that mostly wait for the disk; the results in the items' order.
-fn in_order<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    const THREADS: usize = 8;
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let bar = progress::counter(items.len() as u64);
-    std::thread::scope(|scope| {
-        for _ in 0..THREADS.min(items.len()) {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(item) = items.get(number) else { break };
-                    let result = work(item);
-                    done.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
-                    bar.inc(1);
-                }
-            });
-        }
-    });
-    bar.finish_and_clear();
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(number, _)| *number);
-    done.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Whether all could be done.
@@ -145,7 +128,9 @@ fn clean_one(job: &Job<'_>, map_bytes: usize) -> Result<(), UpkeepError> {
         println!("{name}: {}", explained::retained(&retained));
     }
     if policy.compact {
-        bar.set_length(job.survey()?.bytes() * 2);
+        if !bar.is_hidden() {
+            bar.set_length(job.survey()?.bytes() * 2);
+        }
         let begun = Instant::now();
         if let Some(compacted) = job.compact(map_bytes, &|bytes| bar.inc(bytes))? {
             println!("{name}: {}", explained::compacted(&compacted, begun.elapsed()));
@@ -168,10 +153,10 @@ impl Due {
     fn new(all: &Configs<'_>, name: &TopicPartition, directory: &Path) -> Self {
         let configs = all.of(name);
         let policy = configs.brokers_policy();
-        let id = topics::topic_id(directory);
+        let is_another = || topics::topic_id(directory).is_some_and(|id| Some(id) != configs.id);
         let doubt = if configs.names_policy() || configs.id.is_none() {
             None
-        } else if id.is_some() && id != configs.id {
+        } else if is_another() {
             Some(
                 "its id is another one than that of the topic in the cluster: nothing is done by that one's policy",
             )
@@ -198,11 +183,9 @@ fn is_by_default(configs: &TopicConfigs, policy: &Policy) -> bool {
     policy.delete && (is_default(CLEANUP_POLICY) || is_default("retention.ms"))
 }
 
-/// The partitions of a data directory that are asked for, with their own directories; not one that is on its way to another disk.
+/// The partitions of a data directory that are asked for, with their own directories.
 fn asked(data: &Path, args: &CleanArgs) -> anyhow::Result<Vec<(TopicPartition, PathBuf)>> {
-    let mut partitions = written_down::partitions(data)?;
-    partitions.retain(|(name, path)| {
-        path.ends_with(name.to_string()) && named::is_asked(&named::text(name), &args.partitions)
-    });
+    let mut partitions = written_down::current_partitions(data)?;
+    partitions.retain(|(name, _)| named::is_asked(&named::text(name), &args.partitions));
     Ok(partitions)
 }

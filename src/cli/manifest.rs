@@ -1,24 +1,18 @@
 //! `topicfs manifest`
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
 
 use anyhow::Context;
 
 use super::FOUND_WRONG;
 use super::args::{ManifestArgs, ManifestFormat};
 use super::mount::default_cache_dir;
-use super::progress;
+use super::{progress, side_by_side};
 use crate::config::Caller;
 use crate::log::files::unpacked::UnpackedFiles;
 use crate::log::manifest::{self, Entry, Examination, Item, Links};
 use crate::view::manifest::Form;
-
-/// Lines that may wait to be printed before a thread waits too.
-const WAITING: usize = 64;
 
 /// A file's line.
 struct Line {
@@ -48,8 +42,10 @@ pub fn run(args: &ManifestArgs) -> anyhow::Result<ExitCode> {
     let how = Examination { depth: form.depth(), limits, unpacked: &unpacked };
     let examine = |item: &Item| manifest::examine(item, how, &|bytes| bar.inc(bytes));
     let printed = out.write_all(form.head().as_bytes()).and_then(|()| {
-        in_order(
+        let threads = std::thread::available_parallelism().map_or(2, usize::from);
+        side_by_side::in_order(
             &items,
+            threads,
             |item| line(form, &examine(item)),
             |line| {
                 if let Some(complaint) = &line.complaint {
@@ -80,41 +76,4 @@ const fn form_of(format: ManifestFormat) -> Form {
         ManifestFormat::Json => Form::Json,
         ManifestFormat::Sha256sum => Form::Sha256sum,
     }
-}
-
-/// Makes the lines of all items side by side, and calls `print` with them in the order of the items.
-fn in_order(
-    items: &[Item],
-    make: impl Fn(&Item) -> Line + Sync,
-    mut print: impl FnMut(&Line) -> io::Result<()>,
-) -> io::Result<()> {
-    let next = AtomicUsize::new(0);
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    std::thread::scope(|scope| {
-        let (send, receive) = mpsc::sync_channel(WAITING);
-        for _ in 0..threads.min(items.len()) {
-            let (send, next, make) = (send.clone(), &next, &make);
-            scope.spawn(move || {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(item) = items.get(number) else { return };
-                    // Nobody receives when printing has failed.
-                    if send.send((number, make(item))).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(send);
-        let mut waiting = BTreeMap::new();
-        let mut expected = 0;
-        for (number, line) in receive {
-            waiting.insert(number, line);
-            while let Some(line) = waiting.remove(&expected) {
-                print(&line)?;
-                expected += 1;
-            }
-        }
-        Ok(())
-    })
 }

@@ -183,6 +183,9 @@ impl FileType {
     pub const ALL: [Self; 5] =
         [Self::Log, Self::OffsetIndex, Self::TimeIndex, Self::TxnIndex, Self::Snapshot];
 
+    /// The indexes of a segment's log.
+    pub const INDEXES: [Self; 3] = [Self::OffsetIndex, Self::TimeIndex, Self::TxnIndex];
+
     /// The suffix of such files, with its dot.
     pub const fn suffix(self) -> &'static str {
         match self {
@@ -483,8 +486,7 @@ impl RemoteIndexFile {
     pub fn parse(name: &str) -> Option<Self> {
         let (digits, rest) = name.split_once('_')?;
         let (id, suffix) = rest.split_at_checked(ID_LEN)?;
-        let indexes = [FileType::OffsetIndex, FileType::TimeIndex, FileType::TxnIndex];
-        let file_type = indexes.into_iter().find(|file_type| file_type.suffix() == suffix)?;
+        let file_type = FileType::INDEXES.into_iter().find(|file_type| file_type.suffix() == suffix)?;
         let start: i64 = digits.parse().ok()?;
         let is_canonical = start >= 0 && start.to_string() == digits;
         is_canonical.then_some(Self { start: Offset(start), segment_id: canonical_id(id)?, file_type })

@@ -104,7 +104,7 @@ impl Work {
     /// Looks at all partitions.
     fn look(&mut self, task: Task, stopped: &Receiver<()>) {
         for owned in self.directories.clone() {
-            let partitions = match written_down::partitions(owned.path()) {
+            let partitions = match written_down::current_partitions(owned.path()) {
                 Ok(partitions) => partitions,
                 Err(error) => {
                     tracing::warn!(%error, "nothing is deleted or compacted");
@@ -115,10 +115,7 @@ impl Work {
                 if stopped.try_recv() != Err(TryRecvError::Empty) {
                     return;
                 }
-                // One that is on its way to another disk belongs to a broker.
-                if directory.ends_with(name.to_string()) {
-                    self.look_at(task, &owned, &name, &directory);
-                }
+                self.look_at(task, &owned, &name, &directory);
             }
         }
     }

@@ -140,3 +140,13 @@ pub fn partitions(directory: &Path) -> Result<Vec<(TopicPartition, PathBuf)>, Lo
     found.sort();
     Ok(found)
 }
+
+/// The same without those that are on their way to another disk: these belong to a broker.
+///
+/// # Errors
+/// Those of listing.
+pub fn current_partitions(directory: &Path) -> Result<Vec<(TopicPartition, PathBuf)>, LogError> {
+    let mut partitions = partitions(directory)?;
+    partitions.retain(|(name, path)| path.ends_with(name.to_string()));
+    Ok(partitions)
+}

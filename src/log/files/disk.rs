@@ -197,14 +197,35 @@ pub fn write_all(file: &dyn DiskFile, bytes: &[u8], position: u64) -> io::Result
 /// The system's.
 pub fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<(), LogError> {
     let temporary = temporary(path);
+    write_whole(disk, &temporary, bytes)?;
+    disk.rename(&temporary, path).map_err(|error| failed(path, "rename", error))
+}
+
+/// Writes a whole file over what is there, and makes it durable. A crash may leave a part: for names that no loader takes for whole.
+///
+/// # Errors
+/// The system's.
+pub fn write_whole(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<(), LogError> {
     let write = || {
-        let file = disk.open(&temporary)?;
+        let file = disk.open(path)?;
         file.set_len(0)?;
         write_all(&*file, bytes, 0)?;
         file.sync()
     };
-    write().map_err(|error| failed(&temporary, "write", error))?;
-    disk.rename(&temporary, path).map_err(|error| failed(path, "rename", error))
+    write().map_err(|error| failed(path, "write", error))
+}
+
+/// Cuts a file, if a length is told, and makes it durable.
+///
+/// # Errors
+/// The system's.
+pub fn cut(disk: &dyn Disk, path: &Path, len: Option<u64>) -> Result<(), LogError> {
+    let cut = || {
+        let file = disk.open(path)?;
+        len.map_or(Ok(()), |len| file.set_len(len))?;
+        file.sync()
+    };
+    cut().map_err(|error| failed(path, "cut or sync", error))
 }
 
 /// The name that a file has until it is whole.
@@ -230,6 +251,18 @@ pub fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<(), LogError> {
     match disk.remove(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(path, "remove", error)),
         _ => Ok(()),
+    }
+}
+
+/// Gives a file another name, if it is there; whether it was.
+///
+/// # Errors
+/// The system's.
+pub fn rename_if_there(disk: &dyn Disk, from: &Path, to: &Path) -> Result<bool, LogError> {
+    match disk.rename(from, to) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(failed(from, "rename", error)),
     }
 }
 

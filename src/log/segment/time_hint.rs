@@ -25,7 +25,7 @@ pub fn next_time(segment: &Segment, time: Timestamp) -> Option<Timestamp> {
         let (mut low, mut high) = (0, entries);
         while low < high {
             let middle = low + (high - low) / 2;
-            match entry(&index, middle) {
+            match entry(&index, middle).map(|entry| entry.timestamp()) {
                 Some(timestamp) if timestamp < time => {
                     before = before.max(timestamp);
                     low = middle + 1;
@@ -41,14 +41,14 @@ pub fn next_time(segment: &Segment, time: Timestamp) -> Option<Timestamp> {
     Some(if is_far(before, next) { next } else { time })
 }
 
-/// The timestamp of an entry; `None` for what is unused, as the end of a preallocated index is.
-fn entry(index: &impl ReadAt, number: u64) -> Option<Timestamp> {
+/// An entry of a time index; `None` for what is unused, as the end of a preallocated index is.
+pub(in crate::log) fn entry(index: &impl ReadAt, number: u64) -> Option<StoredTimeEntry> {
     let mut bytes = [0; TIME_ENTRY_LEN];
     if files::read_full(index, &mut bytes, number * TIME_ENTRY_LEN as u64).ok()? < bytes.len() {
         return None;
     }
     let stored = StoredTimeEntry::read_from_bytes(&bytes).ok()?;
-    (stored.timestamp().0 != 0 || stored.relative_offset() != 0).then_some(stored.timestamp())
+    (stored.timestamp().0 != 0 || stored.relative_offset() != 0).then_some(stored)
 }
 
 /// A time of the first batch.

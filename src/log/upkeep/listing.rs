@@ -3,15 +3,14 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use zerocopy::FromBytes;
-
 use crate::format::batch::{HEADER_V2_LEN, Header, Limits};
-use crate::format::index::{OffsetIndex, StoredTimeEntry, TIME_ENTRY_LEN, TimeEntry};
+use crate::format::index::{OffsetIndex, TIME_ENTRY_LEN, TimeEntry};
 use crate::format::names::{FileType, SegmentFile};
 use crate::log::LogError;
-use crate::log::files::{self, ReadAt, SourceFile};
+use crate::log::files::{self, SourceFile};
 use crate::log::segment::beside::{MAX_INDEX_BYTES, live_path};
 use crate::log::segment::scan::{Scanner, Start, Step};
+use crate::log::segment::time_hint::entry;
 use crate::units::{Offset, Position, Timestamp};
 
 /// A segment as its file tells it.
@@ -112,15 +111,22 @@ impl ListedSegment {
     /// The largest timestamp from an entry of its time index on.
     fn largest_from(&self, directory: &Path, entry: TimeEntry, limits: Limits) -> Result<Largest, LogError> {
         let below = Offset(i64::MAX);
-        let mut scanner = self.scan_at(directory, entry.offset, below, limits)?;
-        let mut largest = Largest { timestamp: entry.timestamp, from: TimeSource::TimeIndex };
+        let timestamp = self.newest(directory, self.scan_at(directory, entry.offset, below, limits)?)?;
+        Ok(if timestamp > entry.timestamp {
+            Largest { timestamp, from: TimeSource::Log }
+        } else {
+            Largest { timestamp: entry.timestamp, from: TimeSource::TimeIndex }
+        })
+    }
+
+    /// The largest timestamp of the batches that a scan has to come.
+    fn newest(&self, directory: &Path, mut scanner: Scanner<SourceFile>) -> Result<Timestamp, LogError> {
+        let mut newest = Timestamp::NONE;
         loop {
             match scanner.step().map_err(|error| LogError::io(&self.path(directory), "read", error))? {
-                Step::Batch { batch, .. } if batch.header.max_timestamp > largest.timestamp => {
-                    largest = Largest { timestamp: batch.header.max_timestamp, from: TimeSource::Log };
-                }
-                Step::Batch { .. } | Step::Damage(_) => {}
-                Step::End(_) => return Ok(largest),
+                Step::Batch { batch, .. } => newest = newest.max(batch.header.max_timestamp),
+                Step::Damage(_) => {}
+                Step::End(_) => return Ok(newest),
             }
         }
     }
@@ -137,6 +143,16 @@ impl ListedSegment {
         let index = files::read_small(&index, MAX_INDEX_BYTES).unwrap_or_default();
         let position = OffsetIndex::new(self.base, &index).floor(offset.plus(-1));
         let position = position.map_or(Position(0), |floor| floor.position);
+        self.scan(directory, position, below, limits)
+    }
+
+    fn scan(
+        &self,
+        directory: &Path,
+        position: Position,
+        below: Offset,
+        limits: Limits,
+    ) -> Result<Scanner<SourceFile>, LogError> {
         let path = self.path(directory);
         let file = files::open(&path).map_err(|error| LogError::io(&path, "read", error))?;
         Ok(Scanner::new(file, self.len, Start::new(position, self.base, below), limits))
@@ -170,22 +186,9 @@ impl ListedSegment {
         below: Offset,
         limits: Limits,
     ) -> Result<Largest, LogError> {
-        let path = self.path(directory);
-        let failed = |error| LogError::io(&path, "read", error);
-        let file = files::open(&path).map_err(failed)?;
-        let start = Start::new(Position(0), self.base, below);
-        let mut scanner = Scanner::new(file, self.len, start, limits);
-        let mut timestamp = Timestamp::NONE;
-        loop {
-            match scanner.step().map_err(failed)? {
-                Step::Batch { batch, .. } => timestamp = timestamp.max(batch.header.max_timestamp),
-                Step::Damage(_) => {}
-                Step::End(_) => break,
-            }
-        }
-        let from = TimeSource::Log;
+        let timestamp = self.newest(directory, self.scan(directory, Position(0), below, limits)?)?;
         Ok(if timestamp.0 >= 0 {
-            Largest { timestamp, from }
+            Largest { timestamp, from: TimeSource::Log }
         } else {
             Largest { timestamp: self.modified, from: TimeSource::File }
         })
@@ -202,10 +205,10 @@ impl ListedSegment {
         // One that is preallocated ends in zeros.
         let (mut low, mut high) = (0, count);
         let last = |number: u64| entry(&index, number.checked_sub(1)?);
-        if last(count).is_none_or(is_unused) {
+        if last(count).is_none() {
             while low < high {
                 let middle = low + (high - low) / 2;
-                if entry(&index, middle).is_none_or(is_unused) { high = middle } else { low = middle + 1 }
+                if entry(&index, middle).is_none() { high = middle } else { low = middle + 1 }
             }
         } else {
             low = count;
@@ -223,17 +226,4 @@ impl ListedSegment {
         let read = files::read_full(&file, &mut bytes, 0).unwrap_or(0);
         Header::peek(bytes.get(..read).unwrap_or_default()).is_ok_and(|header| header.magic > 0)
     }
-}
-
-const fn is_unused(entry: StoredTimeEntry) -> bool {
-    entry.timestamp().0 == 0 && entry.relative_offset() == 0
-}
-
-fn entry(index: &impl ReadAt, number: u64) -> Option<StoredTimeEntry> {
-    let mut bytes = [0; TIME_ENTRY_LEN];
-    let read = files::read_full(index, &mut bytes, number * TIME_ENTRY_LEN as u64).ok()?;
-    if read < bytes.len() {
-        return None;
-    }
-    StoredTimeEntry::read_from_bytes(&bytes).ok()
 }

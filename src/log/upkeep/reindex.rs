@@ -27,7 +27,7 @@ use crate::log::files;
 use crate::log::files::disk::{self, Disk};
 use crate::log::partition::{Origin, Partition};
 use crate::log::segment::Segment;
-use crate::log::segment::beside::MAX_INDEX_BYTES;
+use crate::log::segment::beside::{MAX_INDEX_BYTES, live_path};
 use crate::log::segment::scan::{Damage, Step, Tail};
 use crate::units::{Offset, Position, TopicPartition};
 
@@ -265,7 +265,7 @@ impl<'a> Making<'a> {
             usize::try_from(self.sizes.index_bytes).unwrap_or(usize::MAX) / entry_len * entry_len
         };
         let (offsets, times) = (most(OFFSET_ENTRY_LEN), most(TIME_ENTRY_LEN));
-        let path = |file_type| self.directory.join(SegmentFile::live(base, file_type).to_string());
+        let path = |file_type| live_path(self.directory, base, file_type);
         let mut full = Vec::new();
         if indexes.offsets.len() > offsets {
             indexes.offsets.truncate(offsets);

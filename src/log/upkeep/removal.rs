@@ -80,11 +80,9 @@ fn set_file_aside(
     let live = SegmentFile::live(base, file_type);
     let from = directory.join(live.to_string());
     let to = directory.join(SegmentFile { state: FileState::Deleted, ..live }.to_string());
-    match disk.rename(&from, &to) {
-        Ok(()) => tell(to),
-        // Not every segment has all of them.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(disk::failed(&from, "rename", error)),
+    // Not every segment has all of them.
+    if disk::rename_if_there(disk, &from, &to)? {
+        tell(to);
     }
     Ok(())
 }

@@ -33,14 +33,7 @@ impl Plan {
         }
         for segment in &self.rebuilt {
             let path = path(directory, segment.base, FileType::Log);
-            let make_durable = || {
-                let log = disk.open(&path)?;
-                if segment.is_cut {
-                    log.set_len(segment.len)?;
-                }
-                log.sync()
-            };
-            make_durable().map_err(|error| disk::failed(&path, "cut or sync", error))?;
+            disk::cut(disk, &path, segment.is_cut.then_some(segment.len))?;
         }
         for segment in &self.rebuilt {
             if segment.txn_index.is_empty() {

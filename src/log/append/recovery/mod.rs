@@ -263,8 +263,7 @@ impl Reading<'_> {
         }
         let renamed =
             |file_type| (path(self.directory, named, file_type), path(self.directory, lower, file_type));
-        let indexes = [FileType::OffsetIndex, FileType::TimeIndex, FileType::TxnIndex];
-        self.files.obsolete.extend(indexes.map(|file_type| renamed(file_type).0));
+        self.files.obsolete.extend(FileType::INDEXES.map(|file_type| renamed(file_type).0));
         self.files.renames.push(renamed(FileType::Log));
         lower
     }

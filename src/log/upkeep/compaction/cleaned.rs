@@ -127,13 +127,7 @@ impl CleanedSegment {
                 disk::remove_if_there(disk, &path)?;
                 continue;
             }
-            let write = || {
-                let file = disk.open(&path)?;
-                file.set_len(0)?;
-                disk::write_all(&*file, bytes, 0)?;
-                file.sync()
-            };
-            write().map_err(|error| disk::failed(&path, "write", error))?;
+            disk::write_whole(disk, &path, bytes)?;
         }
         let make_durable = || {
             // Retention of magic 0 goes by it.

@@ -57,10 +57,7 @@ fn rename_all(
 ) -> Result<(), LogError> {
     for file_type in FILE_TYPES {
         let (from, to) = (path(directory, base, file_type, from), path(directory, base, file_type, to));
-        match disk.rename(&from, &to) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            other => other.map_err(|error| disk::failed(&from, "rename", error))?,
-        }
+        disk::rename_if_there(disk, &from, &to)?;
     }
     Ok(())
 }

@@ -114,7 +114,7 @@ impl Truncation {
         let remove =
             |base: Offset, file_type| disk::remove_if_there(disk, &path(&self.directory, base, file_type));
         for segment in &self.segments {
-            for file_type in [FileType::OffsetIndex, FileType::TimeIndex, FileType::TxnIndex] {
+            for file_type in FileType::INDEXES {
                 remove(segment.base, file_type)?;
             }
         }
@@ -125,15 +125,7 @@ impl Truncation {
 
 impl Cut {
     fn apply(&self, disk: &dyn Disk, directory: &Path) -> Result<(), LogError> {
-        let log = &self.segment.path;
-        let make_durable = || {
-            let log = disk.open(log)?;
-            if self.len < self.old_len {
-                log.set_len(self.len)?;
-            }
-            log.sync()
-        };
-        make_durable().map_err(|error| disk::failed(log, "cut or sync", error))?;
+        disk::cut(disk, &self.segment.path, (self.len < self.old_len).then_some(self.len))?;
         let base = self.segment.base;
         if self.txn_index.is_empty() {
             disk::remove_if_there(disk, &path(directory, base, FileType::TxnIndex))?;
