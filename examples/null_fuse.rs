@@ -1,8 +1,10 @@
-//! A FUSE file system of one file, `file`, whose writes go to another file as they are: the ceiling for appending through FUSE
-//! (`benches/append.py`).
+//! A FUSE file system that does nothing: the ceiling for all that goes through FUSE (`benches/append.py`, `benches/fast.py`).
+//!
+//! `file` takes writes, which go to another file as they are; `constant` has bytes that are the same in each read, asked for each time;
+//! `cached` is the same through the kernel's page cache, which outlives the handle. Sizes are in bytes.
 //!
 //! ```sh
-//! cargo run --release --example null_fuse -- MOUNTPOINT BACKING    # until it is unmounted
+//! cargo run --release --example null_fuse -- MOUNTPOINT BACKING [SIZE]    # until it is unmounted
 //! ```
 
 use std::ffi::OsStr;
@@ -14,23 +16,32 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use fuser::{
     Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request,
-    WriteFlags,
+    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite,
+    Request, WriteFlags,
 };
 
-/// Writes come to the end of this, whatever their offsets.
+/// What the files are made of.
 struct Null {
+    /// Writes come to the end of this, whatever their offsets.
     backing: File,
     end: AtomicU64,
+    /// What each read of the other files gets.
+    constant: Vec<u8>,
+    size: u64,
 }
+
+const LARGEST_READ: usize = 1 << 20;
+const FILE: u64 = 2;
+const CONSTANT: u64 = 3;
+const CACHED: u64 = 4;
 
 const TTL: Duration = Duration::from_secs(3600);
 
-fn attr(ino: u64) -> FileAttr {
+fn attr(ino: u64, size: u64) -> FileAttr {
     let is_root = ino == 1;
     FileAttr {
         ino: INodeNo(ino),
-        size: 0,
+        size,
         blocks: 0,
         atime: UNIX_EPOCH,
         mtime: UNIX_EPOCH,
@@ -47,23 +58,54 @@ fn attr(ino: u64) -> FileAttr {
     }
 }
 
+impl Null {
+    fn attr(&self, ino: u64) -> FileAttr {
+        attr(ino, if ino == CONSTANT || ino == CACHED { self.size } else { 0 })
+    }
+}
+
 impl Filesystem for Null {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         let _ = config.add_capabilities(InitFlags::FUSE_ATOMIC_O_TRUNC);
+        let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
         let _ = config.set_max_write(1 << 20);
+        let _ = config.set_max_background(64);
         Ok(())
     }
 
     fn lookup(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        if name == "file" { reply.entry(&TTL, &attr(2), Generation(0)) } else { reply.error(Errno::ENOENT) }
+        let ino = match name.to_str() {
+            Some("file") => FILE,
+            Some("constant") => CONSTANT,
+            Some("cached") => CACHED,
+            _ => return reply.error(Errno::ENOENT),
+        };
+        reply.entry(&TTL, &self.attr(ino), Generation(0));
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        reply.attr(&TTL, &attr(ino.0));
+        reply.attr(&TTL, &self.attr(ino.0));
     }
 
-    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        reply.opened(FileHandle(1), FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_NOFLUSH);
+    fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let own = if ino.0 == CACHED { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::FOPEN_DIRECT_IO };
+        reply.opened(FileHandle(1), own | FopenFlags::FOPEN_NOFLUSH);
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let left = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let len = left.min(size as usize).min(LARGEST_READ);
+        reply.data(self.constant.get(..len).unwrap_or_default());
     }
 
     fn write(
@@ -93,11 +135,15 @@ impl Filesystem for Null {
 
 fn main() -> io::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [mountpoint, backing] = &words[..] else {
-        return Err(io::Error::other("usage: null_fuse MOUNTPOINT BACKING"));
+    let (mountpoint, backing, size) = match &words[..] {
+        [mountpoint, backing] => (mountpoint, backing, 0),
+        [mountpoint, backing, size] => (mountpoint, backing, size.parse().map_err(io::Error::other)?),
+        _ => return Err(io::Error::other("usage: null_fuse MOUNTPOINT BACKING [SIZE]")),
     };
     let mut config = Config::default();
     config.n_threads = Some(4);
     config.clone_fd = true;
-    fuser::mount(Null { backing: File::create(backing)?, end: AtomicU64::new(0) }, mountpoint, &config)
+    let constant = b"nothing\n".repeat(LARGEST_READ / 8);
+    let null = Null { backing: File::create(backing)?, end: AtomicU64::new(0), constant, size };
+    fuser::mount(null, mountpoint, &config)
 }
