@@ -1,6 +1,8 @@
 //! `topicfs cat`
 
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use super::args::CatArgs;
@@ -15,7 +17,8 @@ use crate::fs::walk::ReadError;
 /// When it could not run; the text says what would work.
 pub fn run(args: &CatArgs) -> anyhow::Result<ExitCode> {
     let fs = open(&args.source, &args.options.load(Caller::Person)?)?;
-    let mut out = io::stdout().lock();
+    // Nothing is buffered: what is read comes in large pieces, and those of one line are for somebody who waits.
+    let mut out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     let mut code = ExitCode::SUCCESS;
     for pattern in &args.paths {
         let found = match fs.expand(pattern) {
@@ -35,6 +38,5 @@ pub fn run(args: &CatArgs) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    out.flush()?;
     Ok(code)
 }

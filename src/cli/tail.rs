@@ -70,8 +70,7 @@ fn follow(
     loop {
         let count = fs.signal().count();
         for (index, (file, content, end)) in files.iter_mut().enumerate() {
-            let mut piece = Vec::new();
-            fs.read_content(content, *end, PIECE, &mut piece)?;
+            let piece = fs.read_content(content, *end, PIECE)?.concat();
             if piece.is_empty() {
                 continue;
             }
@@ -96,11 +95,10 @@ fn last_lines(fs: &Fs, file: &Found, lines: u64) -> Result<(Content, u64), FsErr
     };
     // The newline that ends the last line begins no other.
     let (mut end, mut left) = (size, lines.saturating_add(1));
-    let mut piece = Vec::new();
     while end > 0 {
         let start = end.saturating_sub(PIECE as u64);
-        piece.clear();
-        fs.read_content(&content, start, usize::try_from(end - start).unwrap_or(PIECE), &mut piece)?;
+        let len = usize::try_from(end - start).unwrap_or(PIECE);
+        let piece = fs.read_content(&content, start, len)?.concat();
         if end == size && piece.last() != Some(&b'\n') {
             left = left.saturating_sub(1);
         }
@@ -117,14 +115,12 @@ fn last_lines(fs: &Fs, file: &Found, lines: u64) -> Result<(Content, u64), FsErr
 
 /// Prints content from `at` on; where it ended.
 fn copy(fs: &Fs, content: &Content, mut at: u64, out: &mut impl Write) -> Result<u64, ReadError> {
-    let mut piece = Vec::new();
     loop {
-        piece.clear();
-        fs.read_content(content, at, PIECE, &mut piece)?;
-        if piece.is_empty() {
+        let read = fs.read_content(content, at, PIECE)?;
+        if read.is_empty() {
             return Ok(at);
         }
-        out.write_all(&piece).map_err(ReadError::Write)?;
-        at += piece.len() as u64;
+        read.iter().try_for_each(|piece| out.write_all(piece)).map_err(ReadError::Write)?;
+        at += read.len() as u64;
     }
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::Config;
 use super::kind::Kind;
 use crate::fs::options::{
-    CleanupPolicy, CompressionType, From, Isolation, Listing, OnDamage, TimestampType, UpTo,
+    CleanupPolicy, CompressionType, From, Isolation, Listing, OnDamage, Passthrough, TimestampType, UpTo,
 };
 use crate::fs::topic_options::{TopicChoices, TopicOptions};
 use crate::view::encoding::Encoding;
@@ -238,6 +238,15 @@ pub(super) const KEYS: &[Key<Config>] = &[
         name: "page_cache",
         about: "how much of the system's page cache reading may fill",
         kind: of_mount!(Size, options.page_cache),
+    },
+    Key {
+        name: "passthrough",
+        about: "source files that the kernel reads by itself, as root: by default those of read-only file systems",
+        kind: Kind::Choice(
+            Passthrough::NAMES,
+            |config| Some(config.options.passthrough.name()),
+            |config, name| Passthrough::from_name(name).map(|choice| config.options.passthrough = choice),
+        ),
     },
     Key {
         name: "by_key.max_memory",

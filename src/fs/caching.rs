@@ -7,6 +7,7 @@
 //! | the same while its size isn't known | 100 ms | not at all | not | the kernel reads no further than the size that it knows |
 //! | one record | 100 ms | an hour | not | the same; it is read once, mostly |
 //! | `log`, `tail`, the active segment, dumps and source files | 100 ms | not at all | not | they grow: `tail -f` looks at the size, and a page that was half full would be read again as zeros |
+//! | source files, where `passthrough` allows it | 100 ms | not at all | the kernel reads them by itself | the bytes are the file's |
 //! | `follow` | 100 ms | not at all | not, and without positions | what was read is gone |
 //! | directories, `info`, `problems`, `offsets/` | 100 ms | not at all | made at each open | they change with the log |
 //!
@@ -47,6 +48,8 @@ pub enum Reading {
     Cached,
     /// From us each time.
     Direct,
+    /// From the source's file, without us, if the kernel is able to; else as [`Reading::Direct`].
+    Source,
     /// From us, one byte after another, as from a pipe.
     Stream,
 }

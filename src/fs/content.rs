@@ -21,6 +21,7 @@ use crate::view::dump::{self, entry::Tools};
 use crate::view::format::Format;
 use crate::view::info;
 use crate::view::partition_view::{PartitionView, RecordPlace};
+use crate::view::pieces::Pieces;
 use crate::view::record_json;
 use crate::view::selection::Effort;
 
@@ -134,50 +135,43 @@ impl Fs {
         segment.map(|segment| segment.pin().map_err(FsError::from)).transpose()
     }
 
-    /// Appends up to `len` bytes at `at` of some content to `out`.
+    /// Reads up to `len` bytes at `at` of some content.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn read_content(
-        &self,
-        content: &Content,
-        at: u64,
-        len: usize,
-        out: &mut Vec<u8>,
-    ) -> Result<(), FsError> {
-        let begun = out.len();
+    pub fn read_content(&self, content: &Content, at: u64, len: usize) -> Result<Pieces, FsError> {
         again(|| {
-            out.truncate(begun);
-            self.read_once(content, at, len, out)
+            let mut out = Pieces::default();
+            self.read_once(content, at, len, &mut out)?;
+            Ok(out)
         })
     }
 
-    fn read_once(&self, content: &Content, at: u64, len: usize, out: &mut Vec<u8>) -> Result<(), FsError> {
+    fn read_once(&self, content: &Content, at: u64, len: usize, out: &mut Pieces) -> Result<(), FsError> {
         match content {
             Content::Selection(selection, _) => selection.read(at, len, out)?,
             Content::Filtered(filtered) => filtered.read(at, len, out)?,
-            Content::Merged(merged) => merged.read(at, len, out)?,
-            Content::Follow(file) => out.append(&mut self.wait_for(file, len)?),
-            Content::Dump(dump) => dump.read(at, len, out)?,
-            Content::KeyHistory(history) => history.read(at, len, out)?,
+            Content::Merged(merged) => merged.read(at, len, out.own())?,
+            Content::Follow(file) => out.own().append(&mut self.wait_for(file, len)?),
+            Content::Dump(dump) => dump.read(at, len, out.own())?,
+            Content::KeyHistory(history) => history.read(at, len, out.own())?,
             Content::Suspects(view) => {
                 if let Some(suspects) = view.suspects(Effort::All)? {
-                    suspects.read(view, at, len, out)?;
+                    suspects.read(view, at, len, out.own())?;
                 }
             }
             Content::Bytes(bytes) => {
                 let from = usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
                 let to = from.saturating_add(len).min(bytes.len());
-                out.extend_from_slice(bytes.get(from..to).unwrap_or_default());
+                out.own().extend_from_slice(bytes.get(from..to).unwrap_or_default());
             }
             Content::Source(file) => {
-                let begun = out.len();
-                out.resize(begun + len, 0);
-                let read = source_files::read_full(file, out.get_mut(begun..).unwrap_or_default(), at)
+                let mut buffer = self.buffers().take_sized(len);
+                let read = source_files::read_full(file, &mut buffer, at)
                     .map_err(|source| FsError::Source { path: "segments".to_owned(), source })?;
-                out.truncate(begun + read);
+                out.share(&Arc::new(buffer), 0..read);
             }
-            Content::Manifest(text) => text.read(at, len, out),
+            Content::Manifest(text) => text.read(at, len, out.own()),
             // There is nothing to read, and nothing wrong with trying.
             Content::Append(_) => {}
             Content::Directory(_) | Content::Keys(_) => return Err(FsError::IsADirectory),

@@ -12,6 +12,7 @@ use crate::fs::follow::FollowFile;
 use crate::fs::manifest::ManifestText;
 use crate::fs::node::Node;
 use crate::log::files::SourceFile;
+use crate::view::ahead::Reader;
 use crate::view::dump::file::DumpFile;
 use crate::view::filtered::Filtered;
 use crate::view::key_history::KeyHistory;
@@ -72,6 +73,8 @@ pub struct Handle {
     pub content: Content,
     /// How the kernel reads it.
     pub reading: Reading,
+    /// Who reads it.
+    pub reader: Arc<Reader>,
 }
 
 /// All of them by number.

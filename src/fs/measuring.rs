@@ -16,6 +16,7 @@ use crate::view::filtered::Filtered;
 use crate::view::key_history::KeyHistory;
 use crate::view::merged::Merged;
 use crate::view::partition_view::{PartitionView, ViewError};
+use crate::view::pieces::Pieces;
 use crate::view::selection::{Effort, Selection};
 
 /// Threads that measure; segments of one partition are measured side by side.
@@ -80,11 +81,11 @@ impl Measurable {
 impl Measurable {
     /// Finds all that lies before a place.
     fn reach(&self, at: u64) -> Result<(), ViewError> {
-        let mut one = Vec::new();
+        let mut one = Pieces::default();
         match self {
             Self::Selection(selection) => selection.read(at, 1, &mut one),
             Self::Filtered(filtered) => filtered.read(at, 1, &mut one),
-            Self::Merged(merged) => merged.read(at, 1, &mut one),
+            Self::Merged(merged) => merged.read(at, 1, one.own()),
             other => other.measure(Direction::Forward),
         }
     }

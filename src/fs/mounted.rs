@@ -29,13 +29,14 @@ use crate::fs::tails::Tails;
 use crate::fs::topic_options::OfTopic;
 use crate::log::LogError;
 use crate::log::cluster::Cluster;
-use crate::log::files::FilePool;
 use crate::log::files::page_cache::PageCache;
+use crate::log::files::{FilePool, SourceFile};
 use crate::log::partition::{Origin, Partition};
 use crate::log::sidecar::Sidecars;
 use crate::log::signal::Signal;
 use crate::log::source::Source;
 use crate::log::watch::Watch;
+use crate::view::buffers::Buffers;
 use crate::view::dump::file::DumpFile;
 use crate::view::filtered::Filtered;
 use crate::view::format::{Format, Formats};
@@ -43,6 +44,7 @@ use crate::view::key_history::KeyHistory;
 use crate::view::merged::Merged;
 use crate::view::partition_view::{CHEAP_BYTES, PartitionView};
 use crate::view::passing::{Filter, Passing};
+use crate::view::pieces::Pieces;
 use crate::view::selection::{Effort, Selection};
 use crate::view::shared::Shared;
 
@@ -101,7 +103,7 @@ pub(super) type PartitionName = (Arc<str>, Arc<str>);
 #[derive(Debug)]
 pub enum Read {
     /// These bytes.
-    Bytes(Vec<u8>),
+    Bytes(Pieces),
     /// Records that have not come yet.
     Waits(Arc<FollowFile>, Seen),
 }
@@ -333,7 +335,7 @@ impl Fs {
         if let Some((tail, begin)) = Self::tail_that_is(&node) {
             self.tails.opened(&tail, &begin);
         }
-        Ok((self.handles.add(Handle { ino, node, content, reading }), reading))
+        Ok((self.handles.add(Handle { ino, node, content, reading, reader: Arc::default() }), reading))
     }
 
     /// Closes a handle.
@@ -357,16 +359,31 @@ impl Fs {
         let handle = self.handles.get(handle)?;
         if let Content::Follow(file) = handle.content {
             return Ok(match self.read_follow(&file, len)? {
-                Come::Bytes(bytes) => Read::Bytes(bytes),
+                Come::Bytes(bytes) => Read::Bytes(bytes.into()),
                 Come::Nothing(seen) => Read::Waits(file, seen),
             });
         }
-        let mut out = Vec::with_capacity(len);
-        self.read_content(&handle.content, at, len, &mut out)?;
+        let out = self.read_content(&handle.content, at, len)?;
         if handle.reading == Reading::Cached {
             PageCache::of_process().filled_mount(handle.ino, at..at + out.len() as u64);
         }
         Ok(Read::Bytes(out))
+    }
+
+    /// After a read of `len` bytes at `at`: begins with what will be asked for next.
+    pub fn read_ahead(&self, handle: u64, at: u64, len: usize) {
+        let Ok(handle) = self.handles.get(handle) else { return };
+        if let Content::Selection(selection, _) = &handle.content {
+            selection.read_ahead(&handle.reader, at, len);
+        }
+    }
+
+    /// The source file that a handle has open, if it is one.
+    pub fn source_file(&self, handle: u64) -> Option<Arc<SourceFile>> {
+        match self.handles.get(handle).ok()?.content {
+            Content::Source(file) => Some(file),
+            _ => None,
+        }
     }
 
     /// The stream that a handle has open, if it is one.
@@ -480,6 +497,11 @@ impl Fs {
     /// Descriptors of dumped logs.
     pub(super) fn dump_pool(&self) -> Arc<FilePool> {
         self.dump_pool.clone()
+    }
+
+    /// Memory for what is read.
+    pub(super) fn buffers(&self) -> &Buffers {
+        &self.shared.buffers
     }
 
     /// What all partitions share.

@@ -94,6 +94,20 @@ choice! {
 }
 
 choice! {
+    /// Which source files the kernel reads by itself, without asking the mount. That changes their time of last access, and fills the page cache
+    /// without regard for `page_cache`.
+    Passthrough {
+        /// Those on file systems that are mounted read-only: no broker writes there, and no time changes.
+        #[default]
+        ReadOnly = "read-only",
+        /// All.
+        Always = "always",
+        /// None.
+        Never = "never",
+    }
+}
+
+choice! {
     /// How much a listing shows.
     Listing {
         /// Files and directories that are named by their content; records are opened by name.
@@ -207,6 +221,8 @@ pub struct Options {
     pub unpack_limit: u64,
     /// The most of the system's page cache that reading fills, in bytes.
     pub page_cache: u64,
+    /// Which files of `segments/` the kernel reads by itself.
+    pub passthrough: Passthrough,
     /// The most that the indexes of `by-key` keep in memory together, in bytes.
     pub by_key_max_memory: u64,
     /// Whether partition directories that are symbolic links are followed.
@@ -292,6 +308,7 @@ impl Default for Options {
             cache_limit: 1 << 30,
             unpack_limit: 8 << 30,
             page_cache: page_cache::DEFAULT_LIMIT,
+            passthrough: Passthrough::default(),
             by_key_max_memory: 64 << 20,
             follow_symlinks: false,
             max_read_rate: None,

@@ -11,7 +11,7 @@ use crate::fs::handles::Content;
 use crate::fs::measuring::{Measurable, Measurement};
 use crate::fs::mounted::Fs;
 use crate::fs::node::{AllItem, AllKey, ControlFile, DumpOf, Item, Node, PartitionKey};
-use crate::fs::options::Access;
+use crate::fs::options::{Access, Passthrough};
 use crate::log::files::FileId;
 use crate::units::Offset;
 use crate::view::partition_view::CHEAP_BYTES;
@@ -207,7 +207,17 @@ impl Fs {
                 if is_final { Reading::Cached } else { Reading::Direct }
             }
             Content::Bytes(_) if is_fixed(node) => Reading::Cached,
+            Content::Source(file) if self.passes_through(file) => Reading::Source,
             _ => Reading::Direct,
+        }
+    }
+
+    /// Whether the kernel may read a source file by itself.
+    fn passes_through(&self, file: &SourceFile) -> bool {
+        match self.options().passthrough {
+            Passthrough::ReadOnly => file.is_on_read_only(),
+            Passthrough::Always => true,
+            Passthrough::Never => false,
         }
     }
 

@@ -6,6 +6,7 @@ use crate::fs::error::FsError;
 use crate::fs::handles::{Content, Entry};
 use crate::fs::mounted::Fs;
 use crate::fs::node::Node;
+use crate::view::ahead::Reader;
 
 /// A path and its node.
 #[derive(Debug, Clone)]
@@ -95,20 +96,19 @@ impl Fs {
         mut write: impl FnMut(&[u8]) -> std::io::Result<()>,
     ) -> Result<(), ReadError> {
         const PIECE: usize = 1024 * 1024;
-        let mut at = 0;
-        let mut piece = Vec::new();
         let content = self.content(0, node)?;
+        let (mut at, reader) = (0, Reader::default());
         loop {
-            piece.clear();
-            self.read_content(&content, at, PIECE, &mut piece)?;
-            if piece.is_empty() {
+            let read = self.read_content(&content, at, PIECE)?;
+            let len = read.len();
+            if let Content::Selection(selection, _) = &content {
+                selection.read_ahead(&reader, at, len);
+            }
+            read.iter().try_for_each(&mut write).map_err(ReadError::Write)?;
+            if len == 0 || matches!(content, Content::Bytes(_)) && len < PIECE {
                 return Ok(());
             }
-            write(&piece).map_err(ReadError::Write)?;
-            at += piece.len() as u64;
-            if matches!(content, Content::Bytes(_)) && piece.len() < PIECE {
-                return Ok(());
-            }
+            at += len as u64;
         }
     }
 }

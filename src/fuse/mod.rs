@@ -3,13 +3,14 @@
 //! Every call is made under `catch_unwind`, since a panic in a callback would unmount everything (fuser joins its
 //! threads); it is answered with EIO. A request that waits, for a measurement or for records to come, is parked, so that no thread waits with it.
 
+mod backing;
 pub mod forget;
 mod parked;
 mod syncs;
 pub mod touch;
 
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, IoSlice};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -28,6 +29,8 @@ use crate::fs::handles::Entry;
 use crate::fs::mounted::Read;
 use crate::fs::stat::Stat;
 use crate::fs::{Fs, FsError};
+use crate::view::pieces::Pieces;
+use backing::Backing;
 use parked::{Asked, Parked, Place};
 use syncs::{Durable, Syncs};
 
@@ -42,13 +45,19 @@ pub struct Adapter {
     fs: Arc<Fs>,
     parked: Parked,
     syncs: Syncs,
+    backing: Backing,
 }
 
 impl Adapter {
     /// An adapter for `fs`.
     pub fn new(fs: Arc<Fs>) -> Self {
         fs.close_idle_files();
-        Self { parked: Parked::new(fs.clone()), syncs: Syncs::new(fs.clone()), fs }
+        Self {
+            parked: Parked::new(fs.clone()),
+            syncs: Syncs::new(fs.clone()),
+            backing: Backing::default(),
+            fs,
+        }
     }
 
     /// Whether a file can be written to.
@@ -120,6 +129,12 @@ fn attr(attributes: &Attributes) -> FileAttr {
     }
 }
 
+/// Answers with bytes from where they are.
+fn reply_bytes(reply: ReplyData, bytes: &Pieces) {
+    let slices: Vec<_> = bytes.iter().map(IoSlice::new).collect();
+    reply.data_slices(&slices);
+}
+
 /// Answers with a value or with names: their size to those who ask for 0 bytes, else all of it or nothing.
 fn reply_xattr(answer: Result<Vec<u8>, Errno>, size: u32, reply: ReplyXattr) {
     let bytes = match answer {
@@ -137,7 +152,7 @@ fn reply_xattr(answer: Result<Vec<u8>, Errno>, size: u32, reply: ReplyXattr) {
 fn open_flags(reading: Reading) -> FopenFlags {
     let own = match reading {
         Reading::Cached => FopenFlags::FOPEN_KEEP_CACHE,
-        Reading::Direct => FopenFlags::FOPEN_DIRECT_IO,
+        Reading::Direct | Reading::Source => FopenFlags::FOPEN_DIRECT_IO,
         // Kernels that don't know of streams take the second.
         Reading::Stream => {
             FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_STREAM | FopenFlags::FOPEN_NONSEEKABLE
@@ -155,9 +170,12 @@ impl Filesystem for Adapter {
             InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
             // `>` is an open like any other, not one and a truncation.
             InitFlags::FUSE_ATOMIC_O_TRUNC,
+            // Source files that the kernel reads by itself: they may be on one file system, not on a stack of them.
+            InitFlags::FUSE_PASSTHROUGH,
         ] {
             let _ = config.add_capabilities(capability);
         }
+        let _ = config.set_max_stack_depth(1);
         let _ = config.set_max_write(MAX_REQUEST_BYTES);
         let _ = config.set_max_background(MAX_BACKGROUND);
         let _ = config.set_congestion_threshold(MAX_BACKGROUND / 4 * 3);
@@ -229,6 +247,10 @@ impl Filesystem for Adapter {
             return reply.error(Errno::EACCES);
         }
         match call("open", ino.0, || self.fs.open_node(ino.0)) {
+            Ok((handle, Reading::Source)) => {
+                let file = self.fs.source_file(handle);
+                self.backing.opened(ino, FileHandle(handle), file.as_deref(), reply);
+            }
             Ok((handle, reading)) => reply.opened(FileHandle(handle), open_flags(reading)),
             Err(errno) => reply.error(errno),
         }
@@ -255,7 +277,16 @@ impl Filesystem for Adapter {
             Err(errno) => return reply.error(errno),
         }
         match call("read", ino.0, || self.fs.read(handle.0, offset, size)) {
-            Ok(Read::Bytes(bytes)) => reply.data(&bytes),
+            Ok(Read::Bytes(bytes)) => {
+                let len = bytes.len();
+                reply_bytes(reply, &bytes);
+                // What follows is another thread's while this one goes on.
+                drop(bytes);
+                let _ = call("read ahead", ino.0, || {
+                    self.fs.read_ahead(handle.0, offset, len);
+                    Ok(())
+                });
+            }
             Ok(Read::Waits(..)) if flags.0 & libc::O_NONBLOCK != 0 => reply.error(Errno::EAGAIN),
             Ok(Read::Waits(file, seen)) => {
                 self.parked.park(request, Asked::Read(reply, file, seen, size));
@@ -356,6 +387,7 @@ impl Filesystem for Adapter {
         reply: ReplyEmpty,
     ) {
         self.parked.forget_poll(handle);
+        self.backing.released(handle);
         let _ = call("release", ino.0, || {
             self.fs.release(handle.0);
             Ok(())

@@ -20,7 +20,7 @@ use crate::fs::follow::{Come, FollowFile, Seen};
 use crate::fs::measuring::Measurement;
 use crate::fs::mounted::Read;
 use crate::fs::stat::Stat;
-use crate::fuse::{attr, call, look_up, open_directory};
+use crate::fuse::{attr, call, look_up, open_directory, reply_bytes};
 
 /// How often the signals are looked at of callers that went on after one: the kernel tells of the first only.
 const LOOK_AT_SIGNALS: Duration = Duration::from_millis(30);
@@ -268,7 +268,7 @@ impl Shared {
             }
             Asked::FarRead(reply, Place { handle, at, len }, reaching) if reaching.is_done() => {
                 match call("read", 0, || self.fs.read(handle.0, at, len)) {
-                    Ok(Read::Bytes(bytes)) => reply.data(&bytes),
+                    Ok(Read::Bytes(bytes)) => reply_bytes(reply, &bytes),
                     Ok(Read::Waits(..)) => reply.error(Errno::EIO),
                     Err(errno) => reply.error(errno),
                 }

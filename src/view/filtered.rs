@@ -10,11 +10,13 @@ use crate::format::batch::Header;
 use crate::log::LogError;
 use crate::log::segment::times::Timed;
 use crate::units::Offset;
+use crate::view::buffers::Buffer;
 use crate::view::env::Env;
 use crate::view::format::Format;
 use crate::view::layout::{Block, to_index};
 use crate::view::partition_view::{ViewError, damaged};
 use crate::view::passing::{Met, Passing, Step, Walk};
+use crate::view::pieces::Pieces;
 use crate::view::reading::push_batch;
 use crate::view::rendered::Rendered;
 use crate::view::run::{Goal, Run};
@@ -27,7 +29,7 @@ pub struct Filtered {
     format: Format,
     generation: u64,
     found: Mutex<Found>,
-    rendered: Mutex<Option<(usize, Arc<Vec<u8>>)>>,
+    rendered: Mutex<Option<(usize, Arc<Buffer>)>>,
 }
 
 /// What is known of the file.
@@ -136,7 +138,7 @@ impl Filtered {
     ///
     /// # Errors
     /// Those of reading; [`ViewError::Damaged`] where the mount asks for that.
-    pub fn read(&self, at: u64, len: usize, out: &mut Vec<u8>) -> Result<(), ViewError> {
+    pub fn read(&self, at: u64, len: usize, out: &mut Pieces) -> Result<(), ViewError> {
         self.with_env(|env| {
             let (begun, goal) = (out.len(), out.len().saturating_add(len));
             while out.len() < goal {
@@ -146,7 +148,7 @@ impl Filtered {
                     return damage.map_or(Ok(()), |(run, offset)| Err(damaged(&run.segment, offset)));
                 };
                 let wanted = (at - start)..(piece.end - start).min(at - start + (goal - out.len()) as u64);
-                self.copy(env, index, &piece, wanted, out)?;
+                self.share(env, index, &piece, wanted, out)?;
             }
             Ok(())
         })
@@ -245,14 +247,14 @@ impl Filtered {
         }
     }
 
-    /// Appends the bytes `wanted` of a piece, or the first of them.
-    fn copy(
+    /// Adds the bytes `wanted` of a piece, or the first of them.
+    fn share(
         &self,
         env: &Env<'_>,
         index: usize,
         piece: &Piece,
         wanted: Range<u64>,
-        out: &mut Vec<u8>,
+        out: &mut Pieces,
     ) -> Result<(), LogError> {
         match piece.what {
             What::Output(from) => {
@@ -260,14 +262,14 @@ impl Filtered {
                 let placed = piece.run.at_output(self.format, at).ok_or_else(|| piece.run.stale())?;
                 let part =
                     to_index(at - placed.start)..to_index((from + wanted.end).min(placed.end) - placed.start);
-                piece.run.copy(env, self.format, &placed, part, out)
+                piece.run.share(env, self.format, &placed, part, out)
             }
             What::Block(block, from) => {
                 let kept = self.lock_rendered().clone().filter(|(number, _)| *number == index);
                 let bytes = match kept {
                     Some((_, bytes)) => bytes,
                     None => {
-                        let mut bytes = Vec::new();
+                        let mut bytes = env.shared.buffers.take();
                         let met = Met { run: piece.run.clone(), block, from, all: false };
                         self.render(env, &met, |part, _| bytes.extend_from_slice(part))?;
                         let bytes = Arc::new(bytes);
@@ -275,8 +277,11 @@ impl Filtered {
                         bytes
                     }
                 };
-                let part = bytes.get(to_index(wanted.start)..to_index(wanted.end));
-                out.extend_from_slice(part.ok_or_else(|| piece.run.stale())?);
+                let part = to_index(wanted.start)..to_index(wanted.end);
+                if bytes.len() < part.end {
+                    return Err(piece.run.stale());
+                }
+                out.share(&bytes, part);
                 Ok(())
             }
         }
@@ -397,7 +402,7 @@ impl Filtered {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_rendered(&self) -> MutexGuard<'_, Option<(usize, Arc<Vec<u8>>)>> {
+    fn lock_rendered(&self) -> MutexGuard<'_, Option<(usize, Arc<Buffer>)>> {
         self.rendered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -14,6 +14,8 @@
 //! | [`run`], `frontier` | the blocks of one segment, measured as far as somebody needed |
 //! | [`summary`] | what measuring counts besides blocks |
 //! | [`reading`] | rendering a run's blocks, and walking over their records |
+//! | [`pieces`], [`buffers`], [`blocks`] | what a read gives; its memory; rendered blocks that are kept |
+//! | [`ahead`] | blocks rendered before they are asked for |
 //! | [`selection`] | a range of records as one file: size, and reading at any position |
 //! | [`filtered`], [`passing`] | the records that pass a filter as one file; a walk over them |
 //! | [`following`], `follower` | records as they come, for readers that wait |
@@ -26,6 +28,9 @@
 //! | [`overview`] | a line for each partition |
 //! | [`manifest`] | the summary of each file of a source |
 
+pub mod ahead;
+pub mod blocks;
+pub mod buffers;
 pub mod configs;
 mod counting;
 pub mod dump;
@@ -49,6 +54,7 @@ pub mod merged;
 pub mod overview;
 pub mod partition_view;
 pub mod passing;
+pub mod pieces;
 pub mod problems;
 pub mod reading;
 pub mod record_json;

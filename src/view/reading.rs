@@ -1,6 +1,7 @@
 //! Reading the blocks of a run: rendering them, and walking over their records.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::format::batch::{Batch, Decoder};
 use crate::format::record::Record;
@@ -8,12 +9,15 @@ use crate::log::LogError;
 use crate::log::files;
 use crate::log::segment::Segment;
 use crate::units::{Offset, Position};
+use crate::view::blocks::RenderedKey;
+use crate::view::buffers::Buffer;
 use crate::view::dump::{self, entry::Tools};
 use crate::view::env::Env;
 use crate::view::format::Format;
 use crate::view::layout::{Block, to_index};
+use crate::view::pieces::Pieces;
 use crate::view::run::{Placed, Run};
-use crate::view::shared::{RenderedKey, Workspace};
+use crate::view::shared::Workspace;
 
 /// The most that is reserved at once for a block's output; a larger one grows.
 const MAX_RESERVED: usize = 64 * 1024 * 1024;
@@ -64,34 +68,60 @@ pub enum Edge {
 }
 
 impl Run {
-    /// Appends the bytes `part` of a block's output to `out`.
-    ///
-    /// A block that is wanted whole is rendered in place. Of others the rest is kept for the next read; a block that was
-    /// read to its end is dropped, so that its memory, which is still in the processor's cache, serves the next one.
+    /// Adds the bytes `part` of a block's output to `out`. The rest is kept for the next read; a block that was read to its
+    /// end is dropped.
     ///
     /// # Errors
     /// [`LogError::Stale`] when the block's bytes are not what they were.
-    pub fn copy(
+    pub fn share(
         &self,
         env: &Env<'_>,
         format: Format,
         placed: &Placed,
         part: Range<usize>,
-        out: &mut Vec<u8>,
+        out: &mut Pieces,
     ) -> Result<(), LogError> {
-        let (span, committed) = (placed.block.span(), self.committed);
-        let key = RenderedKey { segment: self.segment.uid, span, format, committed };
-        let len = to_index(placed.end - placed.start);
-        if part == (0..len) && !env.shared.is_rendered(&key) {
-            return self.render(env, format, placed, out);
-        }
-        let block = env.shared.rendered(key, |buffer| self.render(env, format, placed, buffer))?;
-        out.extend_from_slice(block.get(part.clone()).unwrap_or_default());
-        drop(block);
-        if part.end == len {
-            env.shared.finished(&key);
+        let is_to_its_end = part.end == to_index(placed.end - placed.start);
+        out.share(&self.rendered(env, format, placed)?, part);
+        if is_to_its_end {
+            env.shared.blocks.finished(&self.rendered_key(format, placed));
         }
         Ok(())
+    }
+
+    /// A block's output, which is kept until somebody has read it to its end.
+    ///
+    /// # Errors
+    /// [`LogError::Stale`] when the block's bytes are not what they were.
+    pub(super) fn rendered(
+        &self,
+        env: &Env<'_>,
+        format: Format,
+        placed: &Placed,
+    ) -> Result<Arc<Buffer>, LogError> {
+        let key = self.rendered_key(format, placed);
+        let help = || env.shared.ahead.help();
+        env.shared.blocks.get(key, help, |buffer| self.render(env, format, placed, buffer))
+    }
+
+    /// Makes a block's output for somebody who will ask for it.
+    ///
+    /// # Errors
+    /// [`LogError::Stale`] when the block's bytes are not what they were.
+    pub(super) fn render_ahead(
+        &self,
+        env: &Env<'_>,
+        format: Format,
+        placed: &Placed,
+    ) -> Result<(), LogError> {
+        let key = self.rendered_key(format, placed);
+        env.shared.blocks.make_ahead(key, |buffer| self.render(env, format, placed, buffer))
+    }
+
+    /// Which block it is in a format.
+    pub(super) fn rendered_key(&self, format: Format, placed: &Placed) -> RenderedKey {
+        let span = placed.block.span();
+        RenderedKey { segment: self.segment.uid, span, format, committed: self.committed }
     }
 
     /// Appends a block's output to `out`.

@@ -3,16 +3,19 @@
 //! The file is what the records render to, one after another: part by part, each part a stretch of one segment's run. The
 //! first part may skip some of its run, the last may end before it.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::log::LogError;
 use crate::log::partition::Partition;
 use crate::log::segment::Segment;
 use crate::units::Offset;
+use crate::view::ahead::{Reader, Wanted};
 use crate::view::env::Env;
 use crate::view::format::Format;
 use crate::view::layout::to_index;
 use crate::view::partition_view::{PartitionView, ViewError, damaged};
+use crate::view::pieces::Pieces;
 use crate::view::reading::Edge;
 use crate::view::run::{Goal, Placed, Run};
 
@@ -190,7 +193,7 @@ impl Selection {
     ///
     /// # Errors
     /// Those of reading; [`ViewError::Damaged`] where the mount asks for that.
-    pub fn read(&self, at: u64, len: usize, out: &mut Vec<u8>) -> Result<(), ViewError> {
+    pub fn read(&self, at: u64, len: usize, out: &mut Pieces) -> Result<(), ViewError> {
         self.view.with_env(self.committed, |env| {
             let begun = out.len();
             let goal = begun.saturating_add(len);
@@ -224,6 +227,51 @@ impl Selection {
         })
     }
 
+    /// After a read of `len` bytes at `at`: has made what `reader` will ask for next, if it goes on as before. Of what isn't measured
+    /// nothing is made.
+    pub fn read_ahead(&self, reader: &Reader, at: u64, len: usize) {
+        let Some(wanted) = reader.has_read(at, len) else { return };
+        // Who reads it meets what is wrong with it, and is told.
+        let made = self.view.with_env(self.committed, |env| self.make(env, reader, wanted));
+        if let Err(error) = made {
+            tracing::debug!(%error, "nothing is read ahead");
+        }
+    }
+
+    /// Has the blocks made that hold these bytes.
+    fn make(&self, env: &Env<'_>, reader: &Reader, bytes: Range<u64>) -> Result<(), ViewError> {
+        let mut at = bytes.start;
+        let (mut part_start, mut index) = (0, 0);
+        while at < bytes.end {
+            let Some(part) = self.part(env, index)? else { break };
+            let part_end = part_start + self.part_len(env, &part)?;
+            let skip = self.skip(env, &part)?;
+            while at < bytes.end.min(part_end) {
+                let Some(placed) = part.run.at_output(self.format, at - part_start + skip) else {
+                    return Ok(());
+                };
+                let end = (part_start + placed.end).saturating_sub(skip);
+                let wanted = Wanted {
+                    view: self.view.clone(),
+                    run: part.run.clone(),
+                    committed: self.committed,
+                    format: self.format,
+                    placed,
+                };
+                if !reader.make(&env.shared.ahead, wanted, end) {
+                    return Ok(());
+                }
+                at = end;
+            }
+            if !Self::is_final(env, &part) {
+                break;
+            }
+            part_start = part_end;
+            index += 1;
+        }
+        Ok(())
+    }
+
     /// Reads from byte `at` of a part until `out` has `goal` bytes or the part ends.
     fn read_part(
         &self,
@@ -231,7 +279,7 @@ impl Selection {
         part: &Part,
         at: u64,
         goal: usize,
-        out: &mut Vec<u8>,
+        out: &mut Pieces,
     ) -> Result<PartRead, ViewError> {
         let (run, format) = (&part.run, self.format);
         let mut at = at + self.skip(env, part)?;
@@ -260,7 +308,7 @@ impl Selection {
             }
             let from = to_index(at - placed.start);
             let to = to_index(end - placed.start).min(from.saturating_add(goal - out.len()));
-            run.copy(env, format, &placed, from..to, out)?;
+            run.share(env, format, &placed, from..to, out)?;
             at += (to - from) as u64;
         }
         Ok(PartRead::Full)

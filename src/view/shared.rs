@@ -1,26 +1,17 @@
 //! What all partitions of a mount share: bounded pools and caches.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-
-use lru::LruCache;
 
 use crate::format::batch::Decoder;
 use crate::log::keys::KeySpace;
-use crate::log::segment::SegmentUid;
 use crate::log::sidecar::Sidecars;
-use crate::view::format::Format;
+use crate::view::ahead::Ahead;
+use crate::view::blocks::Blocks;
+use crate::view::buffers::{Buffers, LARGEST};
 
-/// Rendered blocks kept, in bytes.
-const RENDERED_BYTES: usize = 32 * 1024 * 1024;
-/// And at most this many of them.
-const RENDERED_BLOCKS: usize = 4096;
 /// Workspaces kept for reuse; more may be in use at once.
 const IDLE_WORKSPACES: usize = 8;
-/// Buffers kept for blocks to come.
-const SPARE_BUFFERS: usize = 16;
-/// A buffer that grew beyond this is given back to the system after use.
-const KEEP_BYTES: usize = 4 * 1024 * 1024;
 
 /// What all partitions share.
 #[derive(Debug)]
@@ -29,8 +20,13 @@ pub struct Shared {
     pub sidecars: Option<Sidecars>,
     /// Memory and directories for the indexes by key.
     pub key_space: Arc<KeySpace>,
+    /// Memory for what is read.
+    pub buffers: Buffers,
+    /// Rendered blocks.
+    pub blocks: Blocks,
+    /// Threads that render ahead of readers.
+    pub ahead: Ahead,
     pace: Option<Pace>,
-    rendered: Mutex<Rendered>,
     workspaces: Mutex<Vec<Workspace>>,
 }
 
@@ -43,55 +39,6 @@ pub struct Workspace {
     pub decoder: Decoder,
     /// One rendered record, when only its length is wanted.
     pub scratch: Vec<u8>,
-}
-
-/// Which rendered block it is. The end is part of the key because the last block of an active segment grows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct RenderedKey {
-    /// The segment.
-    pub segment: SegmentUid,
-    /// Where the block begins and ends in it.
-    pub span: (u64, u64),
-    /// How it is rendered.
-    pub format: Format,
-    /// Whether records of aborted transactions are left out.
-    pub committed: bool,
-}
-
-/// A block that is rendered, is being rendered, or (`None`) could not be.
-type Slot = Arc<OnceLock<Option<Arc<Vec<u8>>>>>;
-
-/// Rendered blocks by use, their bytes, and memory for others.
-#[derive(Debug)]
-struct Rendered {
-    blocks: LruCache<RenderedKey, Slot>,
-    bytes: usize,
-    spare: Vec<Vec<u8>>,
-}
-
-impl Rendered {
-    /// Counts a block of `len` bytes that was added, and drops those that were used longest ago.
-    fn account(&mut self, len: usize) {
-        self.bytes += len;
-        while self.bytes > RENDERED_BYTES || self.blocks.len() > RENDERED_BLOCKS {
-            let Some((_, old)) = self.blocks.pop_lru() else { break };
-            self.dropped(old);
-        }
-    }
-
-    /// Takes the memory of a dropped block back, unless somebody still reads it.
-    fn dropped(&mut self, slot: Slot) {
-        let len = slot.get().and_then(Option::as_ref).map_or(0, |block| block.len());
-        self.bytes = self.bytes.saturating_sub(len);
-        let block = Arc::into_inner(slot).and_then(OnceLock::into_inner).flatten().and_then(Arc::into_inner);
-        if let Some(mut buffer) = block
-            && buffer.capacity() <= KEEP_BYTES
-            && self.spare.len() < SPARE_BUFFERS
-        {
-            buffer.clear();
-            self.spare.push(buffer);
-        }
-    }
 }
 
 /// A rate that all threads together keep to.
@@ -120,11 +67,14 @@ impl Pace {
 impl Shared {
     /// Pools and caches for one mount.
     pub fn new(sidecars: Option<Sidecars>, key_space: KeySpace, max_read_rate: Option<u64>) -> Self {
+        let buffers = Buffers::default();
         Self {
             sidecars,
             key_space: Arc::new(key_space),
             pace: max_read_rate.map(Pace::new),
-            rendered: Mutex::new(Rendered { blocks: LruCache::unbounded(), bytes: 0, spare: Vec::new() }),
+            blocks: Blocks::new(buffers.clone()),
+            buffers,
+            ahead: Ahead::new(),
             workspaces: Mutex::default(),
         }
     }
@@ -133,8 +83,8 @@ impl Shared {
     pub fn with_workspace<T>(&self, work: impl FnOnce(&mut Workspace) -> T) -> T {
         let mut workspace = self.lock_workspaces().pop().unwrap_or_default();
         let result = work(&mut workspace);
-        workspace.input.shrink_to(KEEP_BYTES);
-        workspace.scratch.shrink_to(KEEP_BYTES);
+        workspace.input.shrink_to(LARGEST);
+        workspace.scratch.shrink_to(LARGEST);
         workspace.decoder.shrink();
         let mut idle = self.lock_workspaces();
         if idle.len() < IDLE_WORKSPACES {
@@ -148,55 +98,6 @@ impl Shared {
         if let Some(pace) = &self.pace {
             std::thread::sleep(pace.spend(bytes, Instant::now()));
         }
-    }
-
-    /// A rendered block: one that is kept, or what `render` makes. Who asks for a block that another thread is making
-    /// waits for that one.
-    ///
-    /// # Errors
-    /// Those of `render`.
-    pub fn rendered<E>(
-        &self,
-        key: RenderedKey,
-        render: impl Fn(&mut Vec<u8>) -> Result<(), E>,
-    ) -> Result<Arc<Vec<u8>>, E> {
-        let slot = self.lock_rendered().blocks.get_or_insert(key, Slot::default).clone();
-        let make = || {
-            let mut buffer = self.lock_rendered().spare.pop().unwrap_or_default();
-            render(&mut buffer).map(|()| Arc::new(buffer))
-        };
-        let mut made = None;
-        let block = slot.get_or_init(|| made.insert(make()).as_ref().ok().cloned());
-        match (made, block) {
-            (Some(Ok(block)), _) => {
-                self.lock_rendered().account(block.len());
-                Ok(block)
-            }
-            (Some(Err(error)), _) => {
-                self.lock_rendered().blocks.pop(&key);
-                Err(error)
-            }
-            (None, Some(block)) => Ok(block.clone()),
-            // The thread that was making it failed and tells its own caller why.
-            (None, None) => make(),
-        }
-    }
-
-    /// Whether a block is kept, or being made.
-    pub fn is_rendered(&self, key: &RenderedKey) -> bool {
-        self.lock_rendered().blocks.contains(key)
-    }
-
-    /// Drops a block that was read to its end, and keeps its memory for another.
-    pub fn finished(&self, key: &RenderedKey) {
-        let mut rendered = self.lock_rendered();
-        if let Some(slot) = rendered.blocks.pop(key) {
-            rendered.dropped(slot);
-        }
-    }
-
-    fn lock_rendered(&self) -> std::sync::MutexGuard<'_, Rendered> {
-        self.rendered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_workspaces(&self) -> std::sync::MutexGuard<'_, Vec<Workspace>> {

@@ -2,8 +2,11 @@
 
 use std::fs::{File, Metadata};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+use rustix::fs::{StatVfsMountFlags, fstatvfs};
 
 use crate::log::files::page_cache::Reading;
 use crate::log::files::{ReadAt, open_without_trace, read_full};
@@ -27,6 +30,17 @@ impl SourceFile {
     /// The system's.
     pub fn metadata(&self) -> io::Result<Metadata> {
         self.file.metadata()
+    }
+
+    /// Whether it is on a file system that is mounted read-only.
+    pub fn is_on_read_only(&self) -> bool {
+        fstatvfs(&self.file).is_ok_and(|on| on.f_flag.contains(StatVfsMountFlags::RDONLY))
+    }
+}
+
+impl AsFd for SourceFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 

@@ -209,6 +209,11 @@ impl ReplyData {
         self.reply.send_ll(&ll::ResponseSlice(data));
     }
 
+    /// Reply to a request with the given slices of data, one after another: 1023 at most
+    pub fn data_slices(self, slices: &[IoSlice<'_>]) {
+        self.reply.send_ll(&ll::ResponseSlices(slices));
+    }
+
     /// Reply to a request with the given error code
     pub fn error(self, err: Errno) {
         self.reply.error(err);
