@@ -120,6 +120,7 @@ impl Run {
             out.truncate(begun);
             return Err(self.stale());
         }
+        env.shared.counts.rendered(len);
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use crate::format::batch::Decoder;
 use crate::log::keys::KeySpace;
 use crate::log::segment::SegmentUid;
 use crate::log::sidecar::Sidecars;
+use crate::view::counts::Counts;
 use crate::view::format::Format;
 
 /// Rendered blocks kept, in bytes.
@@ -29,6 +30,8 @@ pub struct Shared {
     pub sidecars: Option<Sidecars>,
     /// Memory and directories for the indexes by key.
     pub key_space: Arc<KeySpace>,
+    /// What reading came to.
+    pub counts: Counts,
     pace: Option<Pace>,
     rendered: Mutex<Rendered>,
     workspaces: Mutex<Vec<Workspace>>,
@@ -123,6 +126,7 @@ impl Shared {
         Self {
             sidecars,
             key_space: Arc::new(key_space),
+            counts: Counts::default(),
             pace: max_read_rate.map(Pace::new),
             rendered: Mutex::new(Rendered { blocks: LruCache::unbounded(), bytes: 0, spare: Vec::new() }),
             workspaces: Mutex::default(),
@@ -136,6 +140,7 @@ impl Shared {
         workspace.input.shrink_to(KEEP_BYTES);
         workspace.scratch.shrink_to(KEEP_BYTES);
         workspace.decoder.shrink();
+        self.counts.decoded(workspace.decoder.take_decoded());
         let mut idle = self.lock_workspaces();
         if idle.len() < IDLE_WORKSPACES {
             idle.push(workspace);
@@ -176,7 +181,10 @@ impl Shared {
                 self.lock_rendered().blocks.pop(&key);
                 Err(error)
             }
-            (None, Some(block)) => Ok(block.clone()),
+            (None, Some(block)) => {
+                self.counts.rendered_hits.add(1);
+                Ok(block.clone())
+            }
             // The thread that was making it failed and tells its own caller why.
             (None, None) => make(),
         }
