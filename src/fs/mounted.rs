@@ -23,12 +23,14 @@ use crate::fs::growing::Growing;
 use crate::fs::handles::{Content, Handle, Handles};
 use crate::fs::inodes::Inodes;
 use crate::fs::measuring::Measuring;
+use crate::fs::metrics::topics::Topics;
 use crate::fs::node::{AllKey, AllRecords, Item, Node, PartitionKey, Records, RecordsKind};
 use crate::fs::options::{Isolation, Options};
 use crate::fs::tails::Tails;
 use crate::fs::topic_options::OfTopic;
 use crate::log::LogError;
 use crate::log::cluster::Cluster;
+use crate::log::counter::Counter;
 use crate::log::files::FilePool;
 use crate::log::files::page_cache::PageCache;
 use crate::log::partition::{Origin, Partition};
@@ -75,6 +77,9 @@ pub struct Fs {
     views: Mutex<HashMap<PartitionName, Arc<PartitionView>>>,
     inodes: Inodes,
     handles: Handles,
+    topic_counts: Topics,
+    /// Lines that were refused.
+    pub(super) refusals: Counter,
     writing: OnceLock<Writing>,
     tails: Tails,
     measuring: Measuring,
@@ -132,6 +137,8 @@ impl Fs {
             views: Mutex::default(),
             inodes: Inodes::default(),
             handles: Handles::default(),
+            topic_counts: Topics::default(),
+            refusals: Counter::new(),
             writing: OnceLock::new(),
             tails: Tails::default(),
             measuring: Measuring::new(signal.clone()),
@@ -208,6 +215,11 @@ impl Fs {
 
     pub(super) const fn handles(&self) -> &Handles {
         &self.handles
+    }
+
+    /// What is counted by topic.
+    pub(super) const fn topic_counts(&self) -> &Topics {
+        &self.topic_counts
     }
 
     /// What is written to, if anything is.
@@ -333,7 +345,8 @@ impl Fs {
         if let Some((tail, begin)) = Self::tail_that_is(&node) {
             self.tails.opened(&tail, &begin);
         }
-        Ok((self.handles.add(Handle { ino, node, content, reading }), reading))
+        let counts = self.topic_counts.of(node.topic().filter(|_| !node.is_dir()));
+        Ok((self.handles.add(Handle { ino, node, content, reading, counts }), reading))
     }
 
     /// Closes a handle.
@@ -343,7 +356,7 @@ impl Fs {
             self.tails.released(&tail, &begin);
         }
         if let Content::Append(file) = &handle.content {
-            self.finish_append(file);
+            self.finish_append(file, &handle.counts);
         }
         self.growing_released(handle.ino);
         self.inodes.released(handle.ino);
@@ -363,6 +376,7 @@ impl Fs {
         }
         let mut out = Vec::with_capacity(len);
         self.read_content(&handle.content, at, len, &mut out)?;
+        handle.counts.read_bytes.add(out.len() as u64);
         if handle.reading == Reading::Cached {
             PageCache::of_process().filled_mount(handle.ino, at..at + out.len() as u64);
         }
