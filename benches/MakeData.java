@@ -37,7 +37,7 @@ public class MakeData {
             case "small" -> lines(set, 8_000_000, 100, 1, 0);
             case "small-keys" -> lines(set, 8_000_000, 100, 1, 1_000_000);
             case "month" -> lines(set, 10_000_000, 1024, 259, 1_000_000);
-            case "json-zstd", "json-lz4" -> json(set);
+            case "json-zstd", "json-lz4", "json-none" -> json(set);
             default -> throw new IllegalArgumentException("no set " + set);
         };
         Properties p = new Properties();

@@ -15,6 +15,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Output};
 
+use common::exposition::Metrics;
 use common::mounted::{Mounted, has, is_root, topicfs, wait_until};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -158,6 +159,45 @@ fn a_line_that_is_refused_has_its_errno_and_those_before_it_are_in() {
     assert!(problems.contains("`valeu` is no member of a record"), "{problems}");
     assert!(problems.contains("max.message.bytes = 1000"), "{problems}");
     assert!(own.mount.log().contains("not appended"), "{}", own.mount.log());
+}
+
+#[test]
+fn what_is_appended_and_who_waits_for_it_is_counted() {
+    let Some(own) = Own::new("") else { return };
+    let now = || Metrics::of(&own.mount.path(".topicfs/metrics"));
+    let records = &[("for", "records")];
+    let waiting = |count: f64| {
+        wait_until("followers wait", || now().get("topicfs_requests_waiting", records) == count);
+    };
+    let follow = own.mount.path("t/0/follow");
+    let reader = std::thread::spawn(move || {
+        let mut line = String::new();
+        BufReader::new(File::open(follow).unwrap()).read_line(&mut line).unwrap();
+        line
+    });
+    waiting(1.0);
+    let mut file = own.append(".tsv");
+    file.write_all(b"a\tfirst\nb\tsecond\n").unwrap();
+    assert_eq!(reader.join().unwrap(), "first\n");
+    waiting(0.0);
+    assert!(file.write(b"one column\n").is_err());
+    let before = now().get("topicfs_syncs_total", &[]);
+    file.sync_all().unwrap();
+    own.append("").write_all(b"no newline").unwrap();
+    own.wait_for("no newline\n");
+
+    let metrics = now();
+    let count = |name: &str, labels: &[(&str, &str)]| metrics.get(name, labels);
+    let topic = &[("topic", "t")];
+    assert_eq!(count("topicfs_appended_records_total", topic), 3.0);
+    assert_eq!(count("topicfs_appended_bytes_total", topic), 27.0);
+    assert_eq!(count("topicfs_append_refusals_total", &[]), 1.0);
+    let refused = &[("operation", "write"), ("error", "EINVAL")];
+    assert_eq!(count("topicfs_request_errors_total", refused), 1.0);
+    assert_eq!(count("topicfs_requests_total", &[("operation", "fsync")]), 1.0);
+    assert!(count("topicfs_syncs_total", &[]) > before);
+    assert!(count("topicfs_request_waits_total", records) >= 1.0);
+    assert!(count("topicfs_request_wait_seconds_total", records) > 0.0);
 }
 
 #[test]

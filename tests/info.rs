@@ -14,6 +14,7 @@ use std::process::Command;
 
 use common::batch_lines::{self, BatchLine};
 use common::batches::{self, Plan};
+use common::exposition::Metrics;
 use common::fixtures::{self, Case, ExpectedRecord, Partition, Reading};
 use common::model::{self, Directory};
 use common::shown::{self, ShownRecord};
@@ -330,6 +331,12 @@ fn a_large_partition_is_counted_as_far_as_it_was_read_and_the_counts_are_kept() 
     whole(&fs, "read");
     let again = shown::open(directory.spec(), options());
     whole(&again, "from the cache");
+    let count = |fs: &Fs, name: &str| {
+        Metrics::parse(&String::from_utf8(shown::read(fs, ".topicfs/metrics")).unwrap()).get(name, &[])
+    };
+    // The first segment is measured in two formats.
+    assert_eq!(count(&fs, "topicfs_measurements_saved_total"), 4.0);
+    assert_eq!(count(&again, "topicfs_measurements_loaded_total"), 3.0);
     // What comes later is counted once.
     let more = record(21_000, 1, 1);
     directory.append(14_000, &batches::encode(&Plan::of(vec![more.clone()], Compression::None))[0].bytes);

@@ -335,7 +335,7 @@ fn a_mount_has_it_by_name_only() {
     let data = fixtures::case("4.4.0", "segments").data();
     let Some(mount) = Mounted::new(&data) else { return };
     let control = mount.path(".topicfs");
-    assert_eq!(mounted::names(&control), ["builds", "config.yaml", "problems", "version"]);
+    assert_eq!(mounted::names(&control), ["builds", "config.yaml", "metrics", "problems", "version"]);
     for (name, format) in [("manifest", "text"), ("manifest.json", "json"), ("manifest.sha256", "sha256sum")]
     {
         let path = control.join(name);

@@ -15,6 +15,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use common::exposition::Metrics;
 use common::mounted::{Mounted, topicfs, wait_until};
 use common::salvaged::{files, scratch};
 
@@ -67,6 +68,9 @@ fn old_segments_go_and_their_readers_keep_them() {
     wait_until("old segments are set aside", || !partition.join(first).exists());
     // Its own delay.
     assert!(!names(&partition, ".deleted").is_empty());
+    let metrics = mount.path(".topicfs/metrics");
+    wait_until("it is counted", || Metrics::of(&metrics).get("topicfs_retention_segments_total", &[]) > 0.0);
+    assert!(Metrics::of(&metrics).get("topicfs_retention_bytes_total", &[]) > 0.0);
     let mut again = vec![0; bytes.len()];
     held.read_exact_at(&mut again, 0).unwrap();
     assert_eq!(again, bytes, "who has it open keeps it");
@@ -93,6 +97,11 @@ fn the_last_record_of_each_key_stays_and_each_needs_a_key() {
     let count =
         || fs::read_to_string(mount.path("state/0/log")).map_or(usize::MAX, |log| log.lines().count());
     wait_until("superseded records are gone", || count() < 60);
+    let metrics = mount.path(".topicfs/metrics");
+    wait_until("it is counted", || {
+        Metrics::of(&metrics).get("topicfs_compaction_records_total", &[]) > 200.0
+    });
+    assert!(Metrics::of(&metrics).get("topicfs_compaction_bytes_total", &[]) > 0.0);
     for key in 0..5 {
         let value = fs::read_to_string(mount.path(&format!("state/0/by-key/key {key}"))).unwrap();
         assert_eq!(value, line(295 + key));

@@ -241,7 +241,7 @@ pub(super) const KEYS: &[Key<Config>] = &[
     },
     Key {
         name: "passthrough",
-        about: "source files that the kernel reads by itself, as root: by default those of read-only file systems",
+        about: "source files that the kernel reads by itself, as root",
         kind: Kind::Choice(
             Passthrough::NAMES,
             |config| Some(config.options.passthrough.name()),

@@ -29,9 +29,23 @@ pub struct Decoder {
     output: Output,
     inflate: Option<Decompress>,
     zstd: Option<DCtx<'static>>,
+    /// Batches, and bytes of their records.
+    decoded: (u64, u64),
 }
 
 impl Decoder {
+    /// How many batches it has decoded since this was asked last, and the bytes of their records without a codec.
+    pub fn take_decoded(&mut self) -> (u64, u64) {
+        std::mem::take(&mut self.decoded)
+    }
+
+    /// Takes note of a batch whose records have so many bytes.
+    pub(super) fn note_decoded(&mut self, bytes: usize) {
+        let (batches, total) = self.decoded;
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.decoded = (batches.saturating_add(1), total.saturating_add(bytes));
+    }
+
     /// Gives back memory that an unusually large batch took (more than 4 MiB).
     pub fn shrink(&mut self) {
         if self.output.capacity() > KEPT_BYTES {
@@ -65,7 +79,10 @@ impl Decoder {
             }
         };
         match result {
-            Ok(()) => Ok(self.output.filled()),
+            Ok(()) => {
+                self.note_decoded(self.output.filled().len());
+                Ok(self.output.filled())
+            }
             Err(Stop::Full) => Err(BatchError::DecodedLimit { limit: limits.max_decoded_bytes }),
             Err(Stop::Bad(cause)) => Err(BatchError::Decompress { codec, cause }),
         }

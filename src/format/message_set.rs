@@ -162,6 +162,7 @@ impl<'s> Messages<'s> {
         let header = &batch.header;
         let single = Self { rest: batch.bytes, wrapper: None, before: None, index: 0, last_message: None };
         if header.codec == Codec::None {
+            decoder.note_decoded(batch.bytes.len());
             return Ok(single);
         }
         let (prefix, entry, _) = split_entry(batch.bytes)?;

@@ -32,7 +32,10 @@ impl<'s> Records<'s> {
         let payload = match batch.header.codec {
             // Kafka doesn't look at the payload of a batch without records either.
             _ if batch.header.record_count == Some(0) => &[],
-            Codec::None => payload,
+            Codec::None => {
+                decoder.note_decoded(payload.len());
+                payload
+            }
             codec => decoder.decode(codec, batch.header.magic, payload, limits)?,
         };
         BatchRecords::new(&batch.header, payload).map(Kind::Batch).map(Self)

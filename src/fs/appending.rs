@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 use crate::format::names;
 use crate::fs::cleaner::Cleaner;
 use crate::fs::error::FsError;
-use crate::fs::handles::Content;
+use crate::fs::handles::{Content, Handle};
+use crate::fs::metrics::Removed;
+use crate::fs::metrics::topics::TopicCounts;
 use crate::fs::mounted::Fs;
 use crate::fs::node::{Item, Node, PartitionKey};
 use crate::fs::options::Options;
@@ -97,6 +99,11 @@ impl Writing {
         lock(&self.refused).iter().cloned().collect()
     }
 
+    /// What was taken from logs by policies.
+    pub(super) fn removed(&self) -> &Removed {
+        self.cleaner.removed()
+    }
+
     fn note(&self, partition: &Path, error: &WriteError) {
         let mut refused = lock(&self.refused);
         if refused.len() == KEPT_REFUSALS {
@@ -161,7 +168,7 @@ impl Fs {
     /// # Errors
     /// Why the first line isn't appended.
     pub fn write(&self, handle: u64, bytes: &[u8]) -> Result<usize, FsError> {
-        let Content::Append(file) = self.handles().get(handle)?.content else {
+        let Handle { content: Content::Append(file), counts, .. } = self.handles().get(handle)? else {
             return Err(FsError::ReadOnly);
         };
         let mut writer = lock(&file.writer);
@@ -169,7 +176,10 @@ impl Fs {
             Some(writer) => writer,
             none => none.insert(LineWriter::new(file.format, self.appender(&file.key)?)),
         };
+        let before = writer.records();
         let written = writer.write(bytes, now());
+        counts.appended_records.add(writer.records() - before);
+        counts.appended_bytes.add(written.bytes as u64);
         if let Some(error) = written.refused {
             self.refuse(writer.appender(), &error);
             if written.bytes == 0 {
@@ -190,11 +200,13 @@ impl Fs {
     }
 
     /// Appends what a handle has left, at its last close, when there is nobody to tell of an error.
-    pub(super) fn finish_append(&self, file: &AppendFile) {
+    pub(super) fn finish_append(&self, file: &AppendFile, counts: &TopicCounts) {
         let Some(mut writer) = lock(&file.writer).take() else { return };
+        let before = writer.records();
         if let Err(error) = writer.finish(now()) {
             self.refuse(writer.appender(), &error);
         }
+        counts.appended_records.add(writer.records() - before);
     }
 
     /// Lines that were refused lately.
@@ -237,6 +249,7 @@ impl Fs {
 
     fn refuse(&self, appender: &Appender, error: &WriteError) {
         tracing::warn!(partition = %appender.directory().display(), %error, "not appended");
+        self.refusals.add(1);
         if let Some(writing) = self.writing() {
             writing.note(appender.directory(), error);
         }

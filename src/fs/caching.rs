@@ -9,7 +9,7 @@
 //! | `log`, `tail`, the active segment, dumps and source files | 100 ms | not at all | not | they grow: `tail -f` looks at the size, and a page that was half full would be read again as zeros |
 //! | source files, where `passthrough` allows it | 100 ms | not at all | the kernel reads them by itself | the bytes are the file's |
 //! | `follow` | 100 ms | not at all | not, and without positions | what was read is gone |
-//! | directories, `info`, `problems`, `offsets/` | 100 ms | not at all | made at each open | they change with the log |
+//! | directories, `info`, `problems`, `metrics`, `offsets/` | 100 ms | not at all | made at each open | they change with the log |
 //!
 //! A name lives 100 ms because relative ones (`last-1`, `tail`) move, and because retention, truncation and a topic that is
 //! made again may give it another inode; a name that isn't there is asked for each time.

@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::fs::metrics::Removed;
+use crate::fs::metrics::requests::Requests;
 use crate::fs::options::Options;
 use crate::fs::topic_configs::TopicConfigs;
 use crate::log::append::owned::OwnedDirectory;
@@ -29,6 +31,7 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Cleaner {
     directories: Vec<Arc<OwnedDirectory>>,
+    removed: Arc<Removed>,
     thread: Mutex<Option<(Sender<()>, JoinHandle<()>)>>,
 }
 
@@ -39,18 +42,26 @@ impl Cleaner {
         options: &Options,
         cluster: &Arc<Cluster>,
     ) -> Self {
+        let removed = Arc::<Removed>::default();
         if !options.names_policies() {
-            return Self { directories, thread: Mutex::new(None) };
+            return Self { directories, removed, thread: Mutex::new(None) };
         }
         let (stop, stopped) = channel();
         let (options, cluster) = (options.clone(), cluster.clone());
-        let mut work = Work { directories: directories.clone(), options, cluster, failed: HashMap::new() };
+        let failed = HashMap::new();
+        let mut work =
+            Work { directories: directories.clone(), removed: removed.clone(), options, cluster, failed };
         let thread = std::thread::Builder::new().name("cleaner".to_owned()).spawn(move || work.run(&stopped));
         if let Err(error) = &thread {
             tracing::warn!(%error, "nothing is deleted or compacted");
         }
         let thread = thread.ok().map(|thread| (stop, thread));
-        Self { directories, thread: Mutex::new(thread) }
+        Self { directories, removed, thread: Mutex::new(thread) }
+    }
+
+    /// What it has taken.
+    pub(super) fn removed(&self) -> &Removed {
+        &self.removed
     }
 
     /// Ends it, also in the midst of a compaction: what it was about is begun again next time.
@@ -69,6 +80,7 @@ impl Cleaner {
 /// What the thread knows.
 struct Work {
     directories: Vec<Arc<OwnedDirectory>>,
+    removed: Arc<Removed>,
     options: Options,
     cluster: Arc<Cluster>,
     /// What went wrong last with each partition: it is told once.
@@ -135,10 +147,13 @@ impl Work {
         let map_bytes = self.options.dedupe_buffer_bytes;
         let done = catch_unwind(AssertUnwindSafe(|| match task {
             Task::Retention => job.retain().map(|retained| {
+                self.removed.retained(&retained);
                 (retained.segments > 0).then(|| format!("deleted {} segments", retained.segments))
             }),
             Task::Compaction => job.compact(map_bytes, &|_| {}).map(|compacted| {
-                let (before, after) = compacted?.records;
+                let compacted = compacted?;
+                self.removed.compacted(&compacted);
+                let (before, after) = compacted.records;
                 Some(format!("compacted: {after} of {before} records are left"))
             }),
         }));
@@ -150,7 +165,10 @@ impl Work {
                 }
             }
             Ok(Err(error)) => self.tell(task, name, &error),
-            Err(_) => tracing::error!(partition = %name, "a panic while old records were looked for"),
+            Err(_) => {
+                Requests::of_process().panicked();
+                tracing::error!(partition = %name, "a panic while old records were looked for");
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::fs::metrics;
 use crate::fs::mounted::Fs;
 use crate::fs::node::ControlFile;
 use crate::log::partition::Origin;
@@ -54,8 +55,8 @@ pub const README: &str = "\
 
 Every rendered file takes the extensions .txt, .jsonl, .tsv, .log, .dump, and those of `formats:` in the configuration, also
 where it isn't listed.
-.topicfs/ has the version, the configuration in force, builds (indexes in the making), and the problems of the data
-directories and of partitions looked at; by name only: manifest, manifest.json and manifest.sha256, which read the whole source to say what its files are.
+.topicfs/ has the version, the configuration in force, builds (indexes in the making), metrics (what the mount did and holds, as
+Prometheus reads it), and the problems of the data directories and of partitions looked at; by name only: manifest, manifest.json and manifest.sha256, which read the whole source to say what its files are.
 ";
 
 /// `by-offset/README.txt`.
@@ -142,6 +143,7 @@ pub fn control_file(fs: &Fs, file: ControlFile) -> Vec<u8> {
         ControlFile::Config => fs.config_text().as_bytes().to_vec(),
         ControlFile::Problems => problems(fs),
         ControlFile::Builds => builds(fs),
+        ControlFile::Metrics => metrics::text(fs),
         // Made as it is read.
         ControlFile::Manifest(_) => Vec::new(),
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::fs::error::FsError;
+use crate::fs::metrics::topics::TopicCounts;
 use crate::fs::mounted::Fs;
 use crate::fs::names;
 use crate::fs::node::{AllKey, Follow, PartitionKey, Since};
@@ -36,6 +37,7 @@ pub struct FollowFile {
     /// The topic and those of its partitions that are followed, where partitions that are added are to be too.
     topic: Option<(AllKey, Mutex<HashSet<Arc<str>>>)>,
     is_over: Arc<AtomicBool>,
+    counts: Arc<TopicCounts>,
 }
 
 /// What a read of it came to.
@@ -60,7 +62,10 @@ impl FollowFile {
             return Ok(Come::Bytes(out));
         }
         Ok(match self.following.read(len, &mut out)? {
-            Found::Some => Come::Bytes(out),
+            Found::Some => {
+                self.counts.read_bytes.add(out.len() as u64);
+                Come::Bytes(out)
+            }
             Found::NotYet => Come::Nothing(Seen(None)),
             Found::Nothing => Come::Nothing(seen),
         })
@@ -98,7 +103,7 @@ impl Fs {
 
     /// The records of a partition as they come.
     pub(super) fn follow(&self, key: &PartitionKey, follow: Follow) -> Result<FollowFile, FsError> {
-        let file = self.follow_nothing(key.committed, follow, None);
+        let file = self.follow_nothing(key.committed, follow, &key.topic, None);
         self.add_partition(&file, key, follow.since)?;
         Ok(file)
     }
@@ -107,7 +112,7 @@ impl Fs {
     pub(super) fn follow_topic(&self, key: &AllKey, follow: Follow) -> Result<FollowFile, FsError> {
         let labels = self.partitions_of(&key.topic);
         let known = Mutex::new(labels.iter().cloned().collect());
-        let file = self.follow_nothing(key.committed, follow, Some((key.clone(), known)));
+        let file = self.follow_nothing(key.committed, follow, &key.topic, Some((key.clone(), known)));
         for directory in self.source().data_directories() {
             file.watched().push(self.watch().watch(directory));
         }
@@ -121,6 +126,7 @@ impl Fs {
         &self,
         committed: bool,
         Follow { format, since }: Follow,
+        name: &Arc<str>,
         topic: Option<(AllKey, Mutex<HashSet<Arc<str>>>)>,
     ) -> FollowFile {
         let filter = match since {
@@ -128,7 +134,8 @@ impl Fs {
             Since::Now | Since::Offset(_) => Filter::Everything,
         };
         let following = Following::new(committed, format, filter);
-        FollowFile { following, watched: Mutex::default(), topic, is_over: self.ending().clone() }
+        let counts = self.topic_counts().of(Some(name));
+        FollowFile { following, watched: Mutex::default(), topic, is_over: self.ending().clone(), counts }
     }
 
     fn add_partition(&self, file: &FollowFile, key: &PartitionKey, since: Since) -> Result<(), FsError> {

@@ -10,6 +10,7 @@ use crate::fs::caching::Reading;
 use crate::fs::error::FsError;
 use crate::fs::follow::FollowFile;
 use crate::fs::manifest::ManifestText;
+use crate::fs::metrics::topics::TopicCounts;
 use crate::fs::node::Node;
 use crate::log::files::SourceFile;
 use crate::view::ahead::Reader;
@@ -75,6 +76,8 @@ pub struct Handle {
     pub reading: Reading,
     /// Who reads it.
     pub reader: Arc<Reader>,
+    /// Where what is read of it is counted.
+    pub counts: Arc<TopicCounts>,
 }
 
 /// All of them by number.
@@ -104,6 +107,32 @@ impl Handles {
     /// The content of some handle that is wanted.
     pub fn content_of(&self, is_wanted: impl Fn(&Handle) -> bool) -> Option<Content> {
         self.lock().1.values().find(|handle| is_wanted(handle)).map(|handle| handle.content.clone())
+    }
+
+    /// How long a small file is for those who have it open, if it is the same for all of them.
+    pub fn len_of_bytes(&self, ino: u64) -> Option<u64> {
+        let state = self.lock();
+        let mut lens =
+            state.1.values().filter(|handle| handle.ino == ino).map(|handle| match &handle.content {
+                Content::Bytes(bytes) => Some(bytes.len() as u64),
+                _ => None,
+            });
+        let first = lens.next()?;
+        if lens.all(|len| len == first) { first } else { None }
+    }
+
+    /// How many of each kind are open.
+    pub fn count(&self) -> [(&'static str, u64); 4] {
+        let (mut directories, mut follows, mut appends, mut files) = (0, 0, 0, 0);
+        for handle in self.lock().1.values() {
+            *match handle.content {
+                Content::Directory(_) | Content::Keys(_) => &mut directories,
+                Content::Follow(_) => &mut follows,
+                Content::Append(_) => &mut appends,
+                _ => &mut files,
+            } += 1;
+        }
+        [("file", files), ("directory", directories), ("follow", follows), ("append", appends)]
     }
 
     /// Drops a handle and returns it.

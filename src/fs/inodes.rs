@@ -49,6 +49,11 @@ impl Inodes {
         self.lock().get(&ino).map(|known| known.node.clone()).ok_or(FsError::UnknownHandle)
     }
 
+    /// How many nodes the kernel knows.
+    pub fn count(&self) -> usize {
+        self.lock().len()
+    }
+
     /// Takes `count` lookups back; a node without any is forgotten.
     pub fn forget(&self, ino: u64, count: u64) {
         let mut all = self.lock();

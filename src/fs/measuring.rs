@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
+use crate::fs::metrics::requests::Requests;
 use crate::log::LogError;
 use crate::log::signal::Signal;
 use crate::units::Timestamp;
@@ -193,7 +194,10 @@ impl Queue {
             match measured {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::info!(%error, "a size could not be measured"),
-                Err(_) => tracing::error!("measuring panicked"),
+                Err(_) => {
+                    Requests::of_process().panicked();
+                    tracing::error!("measuring panicked");
+                }
             }
             if direction == Direction::Forward {
                 tracing::debug!(ino, elapsed = ?begun.elapsed(), "measured");

@@ -17,6 +17,7 @@
 //! | [`caching`] | how long the kernel may believe what it was told |
 //! | [`handles`] | open files and directories |
 //! | [`follow`], [`growing`] | files that never end; growing ones, for those who watch them |
+//! | [`metrics`] | what the mount did and holds |
 //! | [`measuring`], [`waiting`] | sizes that take long, found in the background; which requests wait for what |
 //! | `tails` | the window of each `tail` |
 //! | `current`, `idle` | whether a file is still what its name stands for; what is given up when nobody uses it |
@@ -49,6 +50,7 @@ pub mod listing;
 pub mod lookup;
 pub mod manifest;
 pub mod measuring;
+pub mod metrics;
 pub mod mounted;
 pub mod names;
 pub mod node;

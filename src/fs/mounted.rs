@@ -23,12 +23,14 @@ use crate::fs::growing::Growing;
 use crate::fs::handles::{Content, Handle, Handles};
 use crate::fs::inodes::Inodes;
 use crate::fs::measuring::Measuring;
+use crate::fs::metrics::topics::Topics;
 use crate::fs::node::{AllKey, AllRecords, Item, Node, PartitionKey, Records, RecordsKind};
 use crate::fs::options::{Isolation, Options};
 use crate::fs::tails::Tails;
 use crate::fs::topic_options::OfTopic;
 use crate::log::LogError;
 use crate::log::cluster::Cluster;
+use crate::log::counter::Counter;
 use crate::log::files::page_cache::PageCache;
 use crate::log::files::{FilePool, SourceFile};
 use crate::log::partition::{Origin, Partition};
@@ -77,6 +79,9 @@ pub struct Fs {
     views: Mutex<HashMap<PartitionName, Arc<PartitionView>>>,
     inodes: Inodes,
     handles: Handles,
+    topic_counts: Topics,
+    /// Lines that were refused.
+    pub(super) refusals: Counter,
     writing: OnceLock<Writing>,
     tails: Tails,
     measuring: Measuring,
@@ -134,6 +139,8 @@ impl Fs {
             views: Mutex::default(),
             inodes: Inodes::default(),
             handles: Handles::default(),
+            topic_counts: Topics::default(),
+            refusals: Counter::new(),
             writing: OnceLock::new(),
             tails: Tails::default(),
             measuring: Measuring::new(signal.clone()),
@@ -210,6 +217,11 @@ impl Fs {
 
     pub(super) const fn handles(&self) -> &Handles {
         &self.handles
+    }
+
+    /// What is counted by topic.
+    pub(super) const fn topic_counts(&self) -> &Topics {
+        &self.topic_counts
     }
 
     /// What is written to, if anything is.
@@ -335,7 +347,9 @@ impl Fs {
         if let Some((tail, begin)) = Self::tail_that_is(&node) {
             self.tails.opened(&tail, &begin);
         }
-        Ok((self.handles.add(Handle { ino, node, content, reading, reader: Arc::default() }), reading))
+        let counts = self.topic_counts.of(node.topic().filter(|_| !node.is_dir()));
+        let handle = Handle { ino, node, content, reading, reader: Arc::default(), counts };
+        Ok((self.handles.add(handle), reading))
     }
 
     /// Closes a handle.
@@ -345,7 +359,7 @@ impl Fs {
             self.tails.released(&tail, &begin);
         }
         if let Content::Append(file) = &handle.content {
-            self.finish_append(file);
+            self.finish_append(file, &handle.counts);
         }
         self.growing_released(handle.ino);
         self.inodes.released(handle.ino);
@@ -364,6 +378,7 @@ impl Fs {
             });
         }
         let out = self.read_content(&handle.content, at, len)?;
+        handle.counts.read_bytes.add(out.len() as u64);
         if handle.reading == Reading::Cached {
             PageCache::of_process().filled_mount(handle.ino, at..at + out.len() as u64);
         }
@@ -379,7 +394,7 @@ impl Fs {
     }
 
     /// The source file that a handle has open, if it is one.
-    pub fn source_file(&self, handle: u64) -> Option<Arc<SourceFile>> {
+    pub fn open_source_file(&self, handle: u64) -> Option<Arc<SourceFile>> {
         match self.handles.get(handle).ok()?.content {
             Content::Source(file) => Some(file),
             _ => None,

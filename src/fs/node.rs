@@ -59,17 +59,20 @@ pub enum ControlFile {
     Problems,
     /// `builds`: the indexes that are being built.
     Builds,
+    /// `metrics`: what the mount did and holds, for Prometheus.
+    Metrics,
     /// `manifest` and the like: what every file of the source is. Reading it reads the source.
     Manifest(Form),
 }
 
 impl ControlFile {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Version,
         Self::Config,
         Self::Problems,
         Self::Builds,
+        Self::Metrics,
         Self::Manifest(Form::Text),
         Self::Manifest(Form::Json),
         Self::Manifest(Form::Sha256sum),
@@ -87,6 +90,7 @@ impl ControlFile {
             Self::Config => "config.yaml",
             Self::Problems => "problems",
             Self::Builds => "builds",
+            Self::Metrics => "metrics",
             Self::Manifest(Form::Text) => "manifest",
             Self::Manifest(Form::Json) => "manifest.json",
             Self::Manifest(Form::Sha256sum) => "manifest.sha256",
@@ -394,6 +398,16 @@ impl Node {
             Self::Partition(key) | Self::Of(key, _) => Some(key),
             Self::Root | Self::Readme | Self::Control | Self::ControlFile(_) => None,
             Self::Topics | Self::Topic(_) | Self::TopicInfo(..) | Self::All(_) | Self::OfAll(..) => None,
+        }
+    }
+
+    /// Its topic, if it is one or belongs to one.
+    pub const fn topic(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Topic(topic) | Self::TopicInfo(topic, _) => Some(topic),
+            Self::All(key) | Self::OfAll(key, _) => Some(&key.topic),
+            Self::Partition(key) | Self::Of(key, _) => Some(&key.topic),
+            Self::Root | Self::Readme | Self::Control | Self::ControlFile(_) | Self::Topics => None,
         }
     }
 

@@ -12,7 +12,7 @@ use crate::fs::measuring::{Measurable, Measurement};
 use crate::fs::mounted::Fs;
 use crate::fs::node::{AllItem, AllKey, ControlFile, DumpOf, Item, Node, PartitionKey};
 use crate::fs::options::{Access, Passthrough};
-use crate::log::files::FileId;
+use crate::log::files::{FileId, SourceFile};
 use crate::units::Offset;
 use crate::view::partition_view::CHEAP_BYTES;
 use crate::view::selection::Effort;
@@ -59,11 +59,9 @@ impl Fs {
 
     /// What was too dear to know before an open file was opened, and is known since.
     fn attributes_of_open(&self, attributes: Attributes) -> Attributes {
-        match self.handles().content_of(|handle| handle.ino == attributes.ino) {
-            Some(Content::Bytes(bytes)) => {
-                Attributes { size: bytes.len() as u64, is_sized: true, ..attributes }
-            }
-            _ => attributes,
+        match self.handles().len_of_bytes(attributes.ino) {
+            Some(size) => Attributes { size, is_sized: true, ..attributes },
+            None => attributes,
         }
     }
 
@@ -156,7 +154,8 @@ impl Fs {
             Node::Of(key, Item::Number(number)) if !self.is_cheap(key, *number, effort)? => {
                 attributes.is_sized = false;
             }
-            Node::ControlFile(ControlFile::Manifest(_)) => attributes.is_sized = false,
+            // Another text each time.
+            Node::ControlFile(ControlFile::Manifest(_) | ControlFile::Metrics) => attributes.is_sized = false,
             Node::Of(_, Item::Info { .. }) | Node::ControlFile(ControlFile::Problems)
                 if matches!(effort, Effort::Bytes(_)) && !self.cluster().is_near(CHEAP_BYTES) =>
             {

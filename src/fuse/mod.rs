@@ -26,6 +26,7 @@ use fuser::{
 use crate::fs::attributes::Attributes;
 use crate::fs::caching::Reading;
 use crate::fs::handles::Entry;
+use crate::fs::metrics::requests::{Operation, Requests};
 use crate::fs::mounted::Read;
 use crate::fs::stat::Stat;
 use crate::fs::{Fs, FsError};
@@ -66,9 +67,20 @@ impl Adapter {
     }
 
     /// What those get who try to change what nobody can.
-    fn refusal(&self) -> Errno {
-        if self.fs.is_writable() { Errno::EPERM } else { Errno::EROFS }
+    fn refusal(&self, operation: Operation) -> Errno {
+        refused(operation, if self.fs.is_writable() { Errno::EPERM } else { Errno::EROFS })
     }
+}
+
+/// Counts a request.
+fn asked(operation: Operation) {
+    Requests::of_process().asked(operation);
+}
+
+/// Counts a request that gets an error without a call.
+fn refused(operation: Operation, errno: Errno) -> Errno {
+    Requests::of_process().failed(operation, errno.code());
+    errno
 }
 
 /// Makes a call: errors are logged at their level and become an errno, a panic becomes EIO.
@@ -81,9 +93,13 @@ fn call<T>(name: &'static str, ino: u64, work: impl FnOnce() -> Result<T, FsErro
                 tracing::Level::INFO => tracing::info!(ino, %error, "{name} failed"),
                 _ => tracing::debug!(ino, %error, "{name} failed"),
             }
-            Err(Errno::from_i32(error.errno()))
+            let errno = error.errno();
+            Requests::of_process().failed_by_name(name, errno);
+            Err(Errno::from_i32(errno))
         }
         Err(_) => {
+            Requests::of_process().panicked();
+            Requests::of_process().failed_by_name(name, libc::EIO);
             tracing::error!(ino, "{name} panicked; this is a bug in topicfs, the mount goes on");
             Err(Errno::EIO)
         }
@@ -183,6 +199,7 @@ impl Filesystem for Adapter {
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        asked(Operation::Lookup);
         match call("lookup", parent.0, || self.fs.before_lookup(parent.0, name)) {
             Ok(None) => look_up(&self.fs, parent.0, name, reply),
             Ok(Some(build)) => {
@@ -193,6 +210,7 @@ impl Filesystem for Adapter {
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, count: u64) {
+        asked(Operation::Forget);
         let _ = call("forget", ino.0, || {
             self.fs.forget(ino.0, count);
             Ok(())
@@ -200,6 +218,7 @@ impl Filesystem for Adapter {
     }
 
     fn getattr(&self, request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        asked(Operation::Getattr);
         match call("getattr", ino.0, || self.fs.stat(ino.0)) {
             Ok(Stat::Known(attributes)) => {
                 reply.attr(&attributes.lasting.attributes_ttl(), &attr(&attributes));
@@ -229,9 +248,10 @@ impl Filesystem for Adapter {
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
+        asked(Operation::Setattr);
         // Times stay the source's, and an append file has nothing to truncate.
         if mode.is_some() || uid.is_some() || gid.is_some() || size.is_some_and(|_| !self.is_append(ino.0)) {
-            return reply.error(self.refusal());
+            return reply.error(self.refusal(Operation::Setattr));
         }
         match call("setattr", ino.0, || self.fs.stat(ino.0)) {
             Ok(Stat::Known(now) | Stat::Measuring(now, _)) => {
@@ -242,13 +262,15 @@ impl Filesystem for Adapter {
     }
 
     fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        asked(Operation::Open);
         // Modes keep out everybody but root.
         if flags.0 & (libc::O_WRONLY | libc::O_RDWR | libc::O_TRUNC) != 0 && !self.is_append(ino.0) {
-            return reply.error(Errno::EACCES);
+            return reply.error(refused(Operation::Open, Errno::EACCES));
         }
         match call("open", ino.0, || self.fs.open_node(ino.0)) {
             Ok((handle, Reading::Source)) => {
-                let file = self.fs.source_file(handle);
+                let file = call("open", ino.0, || Ok(self.fs.open_source_file(handle)));
+                let file = file.ok().flatten();
                 self.backing.opened(ino, FileHandle(handle), file.as_deref(), reply);
             }
             Ok((handle, reading)) => reply.opened(FileHandle(handle), open_flags(reading)),
@@ -267,6 +289,7 @@ impl Filesystem for Adapter {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        asked(Operation::Read);
         let size = size as usize;
         match call("read", ino.0, || self.fs.before_read(handle.0, offset)) {
             Ok(None) => {}
@@ -282,7 +305,7 @@ impl Filesystem for Adapter {
                 reply_bytes(reply, &bytes);
                 // What follows is another thread's while this one goes on.
                 drop(bytes);
-                let _ = call("read ahead", ino.0, || {
+                let _ = call("read", ino.0, || {
                     self.fs.read_ahead(handle.0, offset, len);
                     Ok(())
                 });
@@ -307,6 +330,7 @@ impl Filesystem for Adapter {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        asked(Operation::Write);
         let is_durable = flags.0 & libc::O_DSYNC != 0;
         match call("write", ino.0, || self.fs.write(handle.0, data)) {
             Ok(written) => {
@@ -318,10 +342,12 @@ impl Filesystem for Adapter {
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
+        asked(Operation::Fsync);
         self.syncs.sync(ino.0, handle.0, Durable::Fsync(reply));
     }
 
     fn mkdir(&self, _: &Request, parent: INodeNo, name: &OsStr, _: u32, _: u32, reply: ReplyEntry) {
+        asked(Operation::Mkdir);
         match call("mkdir", parent.0, || self.fs.create_directory(parent.0, name)) {
             Ok(()) => look_up(&self.fs, parent.0, name, reply),
             Err(errno) => reply.error(errno),
@@ -329,6 +355,7 @@ impl Filesystem for Adapter {
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        asked(Operation::Rmdir);
         match call("rmdir", parent.0, || self.fs.remove_directory(parent.0, name)) {
             Ok(()) => reply.ok(),
             Err(errno) => reply.error(errno),
@@ -336,23 +363,28 @@ impl Filesystem for Adapter {
     }
 
     fn mknod(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
-        reply.error(self.refusal());
+        asked(Operation::Mknod);
+        reply.error(self.refusal(Operation::Mknod));
     }
 
     fn create(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, _: i32, reply: ReplyCreate) {
-        reply.error(self.refusal());
+        asked(Operation::Create);
+        reply.error(self.refusal(Operation::Create));
     }
 
     fn unlink(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
-        reply.error(self.refusal());
+        asked(Operation::Unlink);
+        reply.error(self.refusal(Operation::Unlink));
     }
 
     fn symlink(&self, _: &Request, _: INodeNo, _: &OsStr, _: &Path, reply: ReplyEntry) {
-        reply.error(self.refusal());
+        asked(Operation::Symlink);
+        reply.error(self.refusal(Operation::Symlink));
     }
 
     fn link(&self, _: &Request, _: INodeNo, _: INodeNo, _: &OsStr, reply: ReplyEntry) {
-        reply.error(self.refusal());
+        asked(Operation::Link);
+        reply.error(self.refusal(Operation::Link));
     }
 
     fn rename(
@@ -365,14 +397,17 @@ impl Filesystem for Adapter {
         _: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        reply.error(self.refusal());
+        asked(Operation::Rename);
+        reply.error(self.refusal(Operation::Rename));
     }
 
     fn fallocate(&self, _: &Request, _: INodeNo, _: FileHandle, _: u64, _: u64, _: i32, reply: ReplyEmpty) {
-        reply.error(Errno::EOPNOTSUPP);
+        asked(Operation::Fallocate);
+        reply.error(refused(Operation::Fallocate, Errno::EOPNOTSUPP));
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        asked(Operation::Flush);
         reply.ok();
     }
 
@@ -386,6 +421,7 @@ impl Filesystem for Adapter {
         _: bool,
         reply: ReplyEmpty,
     ) {
+        asked(Operation::Release);
         self.parked.forget_poll(handle);
         self.backing.released(handle);
         let _ = call("release", ino.0, || {
@@ -396,6 +432,7 @@ impl Filesystem for Adapter {
     }
 
     fn opendir(&self, request: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        asked(Operation::Opendir);
         match call("opendir", ino.0, || self.fs.before_opendir(ino.0)) {
             Ok(None) => open_directory(&self.fs, ino.0, reply),
             Ok(Some(build)) => self.parked.park(request, Asked::OpenDirectory(reply, ino.0, build)),
@@ -404,6 +441,7 @@ impl Filesystem for Adapter {
     }
 
     fn readdir(&self, _: &Request, ino: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        asked(Operation::Readdir);
         let add = |cookie: u64, entry: &Entry| {
             let kind = if entry.is_dir { FileType::Directory } else { FileType::RegularFile };
             reply.add(INodeNo(entry.ino), cookie, kind, &entry.name)
@@ -415,6 +453,7 @@ impl Filesystem for Adapter {
     }
 
     fn releasedir(&self, _: &Request, ino: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        asked(Operation::Releasedir);
         let _ = call("releasedir", ino.0, || {
             self.fs.release(handle.0);
             Ok(())
@@ -423,22 +462,27 @@ impl Filesystem for Adapter {
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        asked(Operation::Getxattr);
         reply_xattr(call("getxattr", ino.0, || self.fs.xattr(ino.0, name)), size, reply);
     }
 
     fn listxattr(&self, _: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        asked(Operation::Listxattr);
         reply_xattr(call("listxattr", ino.0, || self.fs.xattr_names(ino.0)), size, reply);
     }
 
     fn setxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: &[u8], _: i32, _: u32, reply: ReplyEmpty) {
-        reply.error(Errno::EOPNOTSUPP);
+        asked(Operation::Setxattr);
+        reply.error(refused(Operation::Setxattr, Errno::EOPNOTSUPP));
     }
 
     fn removexattr(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
-        reply.error(Errno::EOPNOTSUPP);
+        asked(Operation::Removexattr);
+        reply.error(refused(Operation::Removexattr, Errno::EOPNOTSUPP));
     }
 
     fn lseek(&self, _: &Request, _: INodeNo, _: FileHandle, _: i64, _: i32, reply: ReplyLseek) {
+        asked(Operation::Lseek);
         // Files have no holes: the kernel answers SEEK_DATA and SEEK_HOLE itself from now on.
         reply.error(Errno::ENOSYS);
     }
@@ -453,6 +497,7 @@ impl Filesystem for Adapter {
         flags: PollFlags,
         reply: ReplyPoll,
     ) {
+        asked(Operation::Poll);
         let ready = call("poll", ino.0, || {
             let Some(file) = self.fs.follow_file(handle.0) else { return Ok(true) };
             let seen = file.seen();
@@ -488,11 +533,13 @@ impl Filesystem for Adapter {
         _: u32,
         reply: ReplyIoctl,
     ) {
+        asked(Operation::Ioctl);
         // Programs ask whether a file is a terminal.
         reply.error(Errno::ENOTTY);
     }
 
     fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
+        asked(Operation::Access);
         // The kernel checks modes itself (default_permissions).
         reply.ok();
     }
@@ -549,6 +596,18 @@ mod tests {
         }
         assert!(std::fs::metadata(directory.path()).unwrap().is_dir());
         session.umount_and_join().unwrap();
+    }
+
+    #[test]
+    fn every_call_has_the_name_of_an_operation() {
+        let (own, _) = include_str!("mod.rs").split_once("#[cfg(test)]").unwrap();
+        let text = [own, include_str!("parked.rs"), include_str!("syncs.rs")].concat();
+        let calls: Vec<_> = text.split("call(\"").skip(1).collect();
+        for call in &calls {
+            let (name, _) = call.split_once('"').unwrap();
+            assert!(Operation::ALL.iter().any(|operation| operation.name() == name), "{name}");
+        }
+        assert!(calls.len() > 20, "{}", calls.len());
     }
 
     #[test]

@@ -18,9 +18,10 @@ use crate::fs::Fs;
 use crate::fs::attributes::Attributes;
 use crate::fs::follow::{Come, FollowFile, Seen};
 use crate::fs::measuring::Measurement;
+use crate::fs::metrics::requests::{Operation, Requests, Wait, WaitsFor};
 use crate::fs::mounted::Read;
 use crate::fs::stat::Stat;
-use crate::fuse::{attr, call, look_up, open_directory, reply_bytes};
+use crate::fuse::{attr, call, look_up, open_directory, refused, reply_bytes};
 
 /// How often the signals are looked at of callers that went on after one: the kernel tells of the first only.
 const LOOK_AT_SIGNALS: Duration = Duration::from_millis(30);
@@ -53,6 +54,7 @@ struct State {
 #[derive(Debug)]
 struct Waiting {
     asked: Asked,
+    wait: Wait,
     thread: u32,
     /// Whether its caller got a signal that was not meant to end it.
     was_interrupted: bool,
@@ -99,12 +101,23 @@ impl Asked {
         }
     }
 
-    fn interrupted(self) {
+    const fn waits_for(&self) -> WaitsFor {
         match self {
-            Self::Stat(reply, ..) => reply.error(Errno::EINTR),
-            Self::Lookup(reply, ..) => reply.error(Errno::EINTR),
-            Self::OpenDirectory(reply, ..) => reply.error(Errno::EINTR),
-            Self::FarRead(reply, ..) | Self::Read(reply, ..) => reply.error(Errno::EINTR),
+            Self::Stat(..) => WaitsFor::Size,
+            Self::Lookup(..) => WaitsFor::Name,
+            Self::OpenDirectory(..) => WaitsFor::Directory,
+            Self::FarRead(..) => WaitsFor::Place,
+            Self::Read(..) => WaitsFor::Records,
+        }
+    }
+
+    fn interrupted(self) {
+        let errno = |operation| refused(operation, Errno::EINTR);
+        match self {
+            Self::Stat(reply, ..) => reply.error(errno(Operation::Getattr)),
+            Self::Lookup(reply, ..) => reply.error(errno(Operation::Lookup)),
+            Self::OpenDirectory(reply, ..) => reply.error(errno(Operation::Opendir)),
+            Self::FarRead(reply, ..) | Self::Read(reply, ..) => reply.error(errno(Operation::Read)),
         }
     }
 }
@@ -124,7 +137,8 @@ impl Parked {
 
     /// Answers a request when what it waits for is there.
     pub(super) fn park(&self, request: &Request, asked: Asked) {
-        let waiting = Waiting { asked, thread: request.pid(), was_interrupted: false };
+        let wait = Requests::of_process().waits(asked.waits_for());
+        let waiting = Waiting { asked, wait, thread: request.pid(), was_interrupted: false };
         self.shared.park(request.unique(), waiting);
         self.shared.fs.signal().raise();
         self.begin();
@@ -240,7 +254,7 @@ impl Shared {
     }
 
     fn answer(&self, unique: RequestId, waiting: Waiting) {
-        let Waiting { asked, thread, was_interrupted } = waiting;
+        let Waiting { asked, wait, thread, was_interrupted } = waiting;
         match asked {
             Asked::Stat(reply, attributes, measurement, deadline) if measurement.is_done() => {
                 match call("getattr", attributes.ino, || self.fs.stat(attributes.ino)) {
@@ -248,7 +262,7 @@ impl Shared {
                     // So much has come since that it takes long again.
                     Ok(Stat::Measuring(now, measurement)) => {
                         let asked = Asked::Stat(reply, now, measurement, deadline);
-                        self.park(unique, Waiting { asked, thread, was_interrupted });
+                        self.park(unique, Waiting { asked, wait, thread, was_interrupted });
                     }
                     Err(errno) => reply.error(errno),
                 }
@@ -277,7 +291,7 @@ impl Shared {
                 Ok(Come::Bytes(bytes)) => reply.data(&bytes),
                 Ok(Come::Nothing(seen)) => {
                     let asked = Asked::Read(reply, file.clone(), seen, len);
-                    self.park(unique, Waiting { asked, thread, was_interrupted });
+                    self.park(unique, Waiting { asked, wait, thread, was_interrupted });
                     if file.has_changed(seen) {
                         self.fs.signal().raise();
                     }

@@ -16,6 +16,7 @@
 //! | [`keys`] | which batches have a key |
 //! | [`transactions`] | which records `read_committed` hides, by the log, snapshots and transaction indexes |
 //! | [`watch`], [`signal`] | changes of a source, noticed at once |
+//! | [`counter`] | what is counted for `.topicfs/metrics` |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
 //! | [`glance`] | what a partition looks like, at little cost |
 //! | [`manifest`] | what each file of a source is: checksum, times, and what a segment holds |
@@ -27,6 +28,7 @@
 
 pub mod append;
 pub mod cluster;
+pub mod counter;
 pub mod derived;
 pub mod diff;
 pub mod error;

@@ -138,6 +138,11 @@ impl Watch {
         state.wake();
         watched
     }
+
+    /// How many directories and files are watched.
+    pub fn count(&self) -> usize {
+        self.shared.lock().by_path.len()
+    }
 }
 
 impl Drop for Watch {

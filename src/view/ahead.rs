@@ -93,15 +93,17 @@ struct Place {
     made: VecDeque<Made>,
 }
 
-impl Ahead {
+impl Default for Ahead {
     /// One thread less than there are processors; they begin when there is something to do.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let most_threads = processors.saturating_sub(1).clamp(1, MOST_THREADS);
         let (state, added, bytes) = (Mutex::default(), Condvar::new(), AtomicUsize::new(0));
         Self { queue: Arc::new(Queue { state, added, most_threads, bytes }) }
     }
+}
 
+impl Ahead {
     /// Renders a block that ends at `end` in its file, unless as much as may be is ahead.
     fn make(&self, wanted: Wanted, end: u64) -> Option<Made> {
         let queue = &self.queue;

@@ -294,6 +294,21 @@ impl Filtered {
     pub(super) fn render(
         &self,
         env: &Env<'_>,
+        met: &Met,
+        mut put: impl FnMut(&[u8], Timed),
+    ) -> Result<(), LogError> {
+        let mut bytes = 0;
+        let rendered = self.render_each(env, met, |part, timed| {
+            bytes += part.len() as u64;
+            put(part, timed);
+        });
+        env.shared.counts.rendered_bytes.add(bytes);
+        rendered
+    }
+
+    fn render_each(
+        &self,
+        env: &Env<'_>,
         Met { run, block, from, .. }: &Met,
         mut put: impl FnMut(&[u8], Timed),
     ) -> Result<(), LogError> {

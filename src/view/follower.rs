@@ -230,7 +230,10 @@ impl Follower {
         let rendered =
             env.shared.with_workspace(|workspace| self.render(env, segment, (batch, position), workspace));
         match rendered {
-            Ok(rendered) => found.append(&rendered),
+            Ok(rendered) => {
+                env.shared.counts.rendered_bytes.add(rendered.len() as u64);
+                found.append(&rendered);
+            }
             Err(error) => {
                 let (len, first) = (batch.bytes.len() as u64, batch.header.first_known());
                 env.problems.note_records(segment, position, len, first, error);

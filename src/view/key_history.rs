@@ -180,6 +180,7 @@ impl KeyHistory {
                 }
             })?;
         }
+        env.shared.counts.rendered_bytes.add(out.len() as u64);
         let out = Arc::new(out);
         *self.lock_rendered() = Some((entry.offset(), out.clone()));
         Ok((out, cost))

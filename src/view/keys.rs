@@ -154,7 +154,11 @@ impl PartitionView {
         mut work: impl FnMut(&Entries) -> Result<T, Failure>,
     ) -> Result<T, ViewError> {
         let shared = self.shared();
-        let means = Means { cache: shared.sidecars.as_ref(), pace: &|bytes| shared.pace(bytes) };
+        let pace = |bytes| {
+            shared.counts.indexed_bytes.add(bytes);
+            shared.pace(bytes);
+        };
+        let means = Means { cache: shared.sidecars.as_ref(), pace: &pace };
         let mut attempt = 1;
         loop {
             let result = self.keys().entries(&self.partition, means).map_err(Failure::from);

@@ -10,7 +10,7 @@
 //! | [`encoding`] | how keys and values are written |
 //! | [`lines`] | what is written to the append files, read as records |
 //! | [`layout`] | file byte <-> block <-> offset: what measuring keeps |
-//! | [`env`] | what measuring and rendering need besides a segment |
+//! | [`env`], [`counts`] | what measuring and rendering need besides a segment; what they came to |
 //! | [`run`], `frontier` | the blocks of one segment, measured as far as somebody needed |
 //! | [`summary`] | what measuring counts besides blocks |
 //! | [`reading`] | rendering a run's blocks, and walking over their records |
@@ -33,6 +33,7 @@ pub mod blocks;
 pub mod buffers;
 pub mod configs;
 mod counting;
+pub mod counts;
 pub mod dump;
 pub mod encoding;
 pub mod env;

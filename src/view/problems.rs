@@ -91,6 +91,17 @@ impl Problems {
         }
     }
 
+    /// Adds up how many of each kind were met so far.
+    pub fn count(&self, counts: &mut BTreeMap<Kind, u64>) {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        for problem in found.kept.values() {
+            *counts.entry(problem.kind).or_default() += 1;
+        }
+        if found.left_out > 0 {
+            *counts.entry(Kind::More).or_default() += found.left_out;
+        }
+    }
+
     /// What was met so far, in the order of files and positions.
     pub fn met(&self) -> Vec<Problem> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);

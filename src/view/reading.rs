@@ -101,7 +101,15 @@ impl Run {
     ) -> Result<Arc<Buffer>, LogError> {
         let key = self.rendered_key(format, placed);
         let help = || env.shared.ahead.help();
-        env.shared.blocks.get(key, help, |buffer| self.render(env, format, placed, buffer))
+        let mut is_made_here = false;
+        let block = env.shared.blocks.get(key, help, |buffer| {
+            is_made_here = true;
+            self.render(env, format, placed, buffer)
+        })?;
+        if !is_made_here {
+            env.shared.counts.rendered_hits.add(1);
+        }
+        Ok(block)
     }
 
     /// Makes a block's output for somebody who will ask for it.
@@ -150,6 +158,7 @@ impl Run {
             out.truncate(begun);
             return Err(self.stale());
         }
+        env.shared.counts.rendered(len);
         Ok(())
     }
 

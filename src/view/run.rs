@@ -5,6 +5,7 @@
 //! don't cost a reading of all of it.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Instant;
 
 use crate::log::LogError;
 use crate::log::files::SourceFile;
@@ -130,6 +131,7 @@ impl Run {
         if source_len != len {
             return;
         }
+        env.shared.counts.measurements_loaded.add(1);
         if let Some(last) = layout.blocks.last() {
             let (from, to) = last.span();
             self.segment.take_as_read(Position(from), Position(to));
@@ -172,6 +174,7 @@ impl Run {
             if self.is_met(env, format, goal, len) {
                 break;
             }
+            let begun = Instant::now();
             let read = match format {
                 Some(format) if self.read().layout.measured(Some(format)) < self.known(env, len) => {
                     self.measure_known(env, format, len)?
@@ -179,6 +182,7 @@ impl Run {
                 _ => self.measure_new(env, format, (&file, len), below)?,
             };
             drop(turn);
+            env.shared.counts.measured(read, begun.elapsed());
             if env.paced {
                 env.shared.pace(read);
             }
@@ -483,8 +487,11 @@ impl Run {
         let saved = sidecars
             .save(&file, &format!("summary-{kind}"), &summaries)
             .and_then(|()| sidecars.save(&file, &kind, &payload));
-        if let Err(error) = saved {
-            tracing::debug!(file = %self.segment.path.display(), %error, "a measurement could not be saved");
+        match saved {
+            Ok(()) => env.shared.counts.measurements_saved.add(1),
+            Err(error) => {
+                tracing::debug!(file = %self.segment.path.display(), %error, "a measurement could not be saved");
+            }
         }
     }
 

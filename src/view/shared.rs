@@ -9,6 +9,7 @@ use crate::log::sidecar::Sidecars;
 use crate::view::ahead::Ahead;
 use crate::view::blocks::Blocks;
 use crate::view::buffers::{Buffers, LARGEST};
+use crate::view::counts::Counts;
 
 /// Workspaces kept for reuse; more may be in use at once.
 const IDLE_WORKSPACES: usize = 8;
@@ -26,6 +27,8 @@ pub struct Shared {
     pub blocks: Blocks,
     /// Threads that render ahead of readers.
     pub ahead: Ahead,
+    /// What reading came to.
+    pub counts: Counts,
     pace: Option<Pace>,
     workspaces: Mutex<Vec<Workspace>>,
 }
@@ -71,10 +74,11 @@ impl Shared {
         Self {
             sidecars,
             key_space: Arc::new(key_space),
+            counts: Counts::default(),
             pace: max_read_rate.map(Pace::new),
             blocks: Blocks::new(buffers.clone()),
             buffers,
-            ahead: Ahead::new(),
+            ahead: Ahead::default(),
             workspaces: Mutex::default(),
         }
     }
@@ -86,6 +90,7 @@ impl Shared {
         workspace.input.shrink_to(LARGEST);
         workspace.scratch.shrink_to(LARGEST);
         workspace.decoder.shrink();
+        self.counts.decoded(workspace.decoder.take_decoded());
         let mut idle = self.lock_workspaces();
         if idle.len() < IDLE_WORKSPACES {
             idle.push(workspace);

@@ -19,6 +19,7 @@ pub mod crashes;
 pub mod disk;
 pub mod dumped;
 pub mod events;
+pub mod exposition;
 pub mod fixtures;
 pub mod growing;
 pub mod kafka;

@@ -10,11 +10,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::log::LogError;
+use crate::log::counter::Counter;
 use crate::log::files::{ReadAt, sys};
 use crate::units::Timestamp;
 
 /// What a file's name ends in until it is whole, as Kafka's checkpoints have it.
 pub const TEMPORARY: &str = ".tmp";
+
+/// How often this process has had files or names of a data directory made durable.
+pub static SYNCS: Counter = Counter::new();
 
 /// Where files are written: the system's, and faulty ones in tests.
 pub trait Disk: fmt::Debug + Send + Sync {
@@ -132,6 +136,7 @@ impl Disk for SystemDisk {
     }
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        SYNCS.add(1);
         File::open(path)?.sync_all()
     }
 }
@@ -150,6 +155,7 @@ impl DiskFile for File {
     }
 
     fn sync(&self) -> io::Result<()> {
+        SYNCS.add(1);
         self.sync_data()
     }
 

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 pub use pool::FilePool;
-pub use source_file::{Sequential, SourceFile, open, read_small};
+pub use source_file::{BYTES_READ, Sequential, SourceFile, open, read_small};
 
 /// A directory whose time is younger than this may have changed since without a change of its time.
 pub(crate) const TIME_GRAIN: Duration = Duration::from_millis(20);

@@ -100,6 +100,12 @@ impl PageCache {
         self.add(Pages { of: Of::Mount(ino), span });
     }
 
+    /// The bytes that it holds for us now, and how many it may.
+    pub fn held_and_limit(&self) -> (u64, u64) {
+        let brought = self.lock();
+        (brought.bytes, brought.limit)
+    }
+
     fn add(&self, pages: Pages) {
         let excess = self.lock().add(pages);
         for Pages { of, span } in excess {

@@ -8,20 +8,25 @@ use std::path::Path;
 
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
 
+use crate::log::counter::Counter;
 use crate::log::files::page_cache::Reading;
 use crate::log::files::{ReadAt, open_without_trace, read_full};
+
+/// Bytes that this process has read of sources.
+pub static BYTES_READ: Counter = Counter::new();
 
 /// A file of the source.
 #[derive(Debug)]
 pub struct SourceFile {
     file: File,
+    is_own: bool,
     reading: Option<Reading>,
 }
 
 impl SourceFile {
     /// A file that is ours, of which nobody else is reading.
     pub const fn own(file: File) -> Self {
-        Self { file, reading: None }
+        Self { file, is_own: true, reading: None }
     }
 
     /// What the system says of it.
@@ -51,7 +56,11 @@ impl ReadAt for SourceFile {
         if let Some(reading) = self.reading.as_ref().filter(|_| buffer.len() >= LOOK) {
             reading.will_read(&self.file, position, buffer.len());
         }
-        FileExt::read_at(&self.file, buffer, position)
+        let read = FileExt::read_at(&self.file, buffer, position)?;
+        if !self.is_own {
+            BYTES_READ.add(read as u64);
+        }
+        Ok(read)
     }
 
     fn next_data(&self, position: u64) -> Option<u64> {
@@ -88,7 +97,7 @@ impl io::Read for Sequential<'_> {
 pub fn open(path: &Path) -> io::Result<SourceFile> {
     let (file, metadata) = open_without_trace(path)?;
     let reading = Reading::new(&file, &metadata, path);
-    Ok(SourceFile { file, reading })
+    Ok(SourceFile { file, is_own: false, reading })
 }
 
 /// Reads a small file of the source whole.
