@@ -101,7 +101,7 @@ class Driver:
     """Kafka's cleaner, in one JVM."""
 
     def __init__(self, directory):
-        tests = os.path.join(here, "../tests/broker/Driver.java")
+        tests = os.path.join(here, "../tests/brokers/Driver.java")
         errors = open(os.path.join(directory, "driver.log"), "w")
         command = [os.path.join(here, "broker.sh"), "java", tests]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True)

@@ -1,7 +1,7 @@
 //! What a broker does to the files under a mount, and what those see who hold files of it, and those who come then.
 //!
 //! Each event is the file operations of a broker, made here, so that what is seen between two of them can be looked at;
-//! `tests/events_broker.rs` has real brokers make them. `docs/events.md` says what is seen.
+//! `tests/brokers/events.rs` has real brokers make them. `docs/events.md` says what is seen.
 #![expect(clippy::expect_used, reason = "a test says what is wrong by failing")]
 
 mod common;

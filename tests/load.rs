@@ -181,7 +181,7 @@ fn readers_of_all_kinds_get_what_a_consumer_gets() {
 
 /// How long there is load.
 fn seconds() -> u64 {
-    let text = std::env::var("TOPICFS_LOAD_SECONDS").unwrap_or_else(|_| "100".to_owned());
+    let text = std::env::var("TOPICFS_LOAD_SECONDS").unwrap_or_else(|_| "60".to_owned());
     text.parse().expect("TOPICFS_LOAD_SECONDS is a number")
 }
 

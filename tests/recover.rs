@@ -1,5 +1,5 @@
 //! Recovery after an unclean stop: what Kafka's loader keeps is kept, what is cut lies in the quarantine, and a second time
-//! changes nothing. `tests/recover_broker.rs` has Kafka load what comes of it.
+//! changes nothing. `tests/brokers/recover.rs` has Kafka load what comes of it.
 
 #![allow(
     clippy::unwrap_used,

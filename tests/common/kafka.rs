@@ -1,4 +1,4 @@
-//! The real Kafka 4.4: its jars, from Maven into `target/tmp`, and one JVM that does what `tests/broker/Driver.java` lists.
+//! The real Kafka 4.4: its jars, from Maven into `target/tmp`, and one JVM that does what `tests/brokers/Driver.java` lists.
 //!
 //! Without `java` and `mvn`, or where Maven can't fetch, tests say why and pass; with `CI=true` they fail instead.
 
@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -38,7 +39,7 @@ impl Kafka {
             .arg(format!("-Dlog4j2.configurationFile={}", make.display()))
             .arg("-cp")
             .arg(format!("{}/*", jars.display()))
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/broker/Driver.java"))
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/brokers/Driver.java"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -151,8 +152,13 @@ impl Broker {
     }
 }
 
-/// A directory with Kafka's jars, fetched once.
+/// A directory with Kafka's jars, fetched once: Maven keeps what it fetches in one place, and two of it at a time spoil that.
 fn jars() -> Option<PathBuf> {
+    static JARS: OnceLock<Option<PathBuf>> = OnceLock::new();
+    JARS.get_or_init(fetched_jars).clone()
+}
+
+fn fetched_jars() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let jars = target.join(format!("kafka-{VERSION}"));
     if jars.is_dir() {

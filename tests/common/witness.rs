@@ -1,4 +1,4 @@
-//! What a real consumer got from a partition: its records as lines of `.jsonl`, which `tests/broker/Driver.java` writes.
+//! What a real consumer got from a partition: its records as lines of `.jsonl`, which `tests/brokers/Driver.java` writes.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};

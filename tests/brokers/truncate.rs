@@ -1,27 +1,18 @@
 //! Truncation beside Kafka's own: copies of a partition are cut by `UnifiedLog.truncateTo` and by us, and what is left is
 //! compared; then Kafka loads ours, after an orderly stop and after another.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that can't go on stops with a panic, also in its helpers"
-)]
-
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::crashes::{self, INTERVAL};
-use common::fixtures;
-use common::kafka::{Broker, Kafka, is_taken};
-use common::model::Numbers;
-use common::recovering::{hashes, logs};
-use common::salvaged::{files, scratch};
-use common::story;
-use common::truncating::{data_of, truncate};
+use crate::common::crashes::{self, INTERVAL};
+use crate::common::fixtures;
+use crate::common::kafka::{Broker, Kafka, is_taken};
+use crate::common::model::Numbers;
+use crate::common::recovering::{hashes, logs};
+use crate::common::salvaged::{files, scratch};
+use crate::common::story;
+use crate::common::truncating::{data_of, truncate};
 use topicfs::format::batch::Limits;
 use topicfs::format::{checkpoint, snapshot};
 use topicfs::log::append::recovery::{Known, Plan};

@@ -1,28 +1,19 @@
 //! Compaction and retention of random logs: Kafka's own cleaner does what a plain map of keys says, and ours leaves the same files, byte
 //! for byte where nothing is compressed; so with retention.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that can't go on stops with a panic, also in its helpers"
-)]
-
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use common::alike;
-use common::compacting::{self, Cleaned, CompactCase};
-use common::fixtures;
-use common::kafka::Kafka;
-use common::keyed::{logs, modified};
-use common::retaining::RetainCase;
-use common::salvaged::{all_batches, batches, files, scratch};
-use common::shown::{self, ShownRecord};
-use common::upkept;
+use crate::common::alike;
+use crate::common::compacting::{self, Cleaned, CompactCase};
+use crate::common::fixtures;
+use crate::common::kafka::Kafka;
+use crate::common::keyed::{logs, modified};
+use crate::common::retaining::RetainCase;
+use crate::common::salvaged::{all_batches, batches, files, scratch};
+use crate::common::shown::{self, ShownRecord};
+use crate::common::upkept;
 use topicfs::fs::options::Options;
 use topicfs::log::upkeep::compaction::range::Verdict;
 

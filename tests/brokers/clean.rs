@@ -1,23 +1,14 @@
 //! `topicfs clean` beside a real broker: what it leaves the broker serves, compacts further, and recovers without a fault; the policies are
 //! those that the broker's own cluster has.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that can't go on stops with a panic, also in its helpers"
-)]
-
-mod common;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::common::kafka::{Broker, Kafka, dump, faults};
+use crate::common::mounted::{topicfs, wait_until};
+use crate::common::salvaged::files;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use common::kafka::{Broker, Kafka, dump, faults};
-use common::mounted::{topicfs, wait_until};
-use common::salvaged::files;
 
 const KEYED: &str = "keyed";
 const OLD: &str = "old";

@@ -1,20 +1,11 @@
 //! The configs of topics in `info.json` against what a real broker says of them: values, and who has set each.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that can't go on stops with a panic, also in its helpers"
-)]
-
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use common::kafka::{Broker, Kafka};
-use common::shown;
+use crate::common::kafka::{Broker, Kafka};
+use crate::common::shown;
 use serde_json::Value;
 use topicfs::fs::Fs;
 use topicfs::fs::options::Options;

@@ -1,24 +1,15 @@
 //! Recovery beside Kafka's own: the same bytes are given to its log loader and to ours, and then what ours made of them to it.
 //! `docs/recover.md` has the table of what is done otherwise here.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that can't go on stops with a panic, also in its helpers"
-)]
-
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::crashes::{self, Crash, INTERVAL};
-use common::fixtures;
-use common::kafka::{Kafka, is_taken};
-use common::recovering::{logs, make_unclean, recover_all};
-use common::salvaged::{files, scratch};
+use crate::common::crashes::{self, Crash, INTERVAL};
+use crate::common::fixtures;
+use crate::common::kafka::{Kafka, is_taken};
+use crate::common::recovering::{logs, make_unclean, recover_all};
+use crate::common::salvaged::{files, scratch};
 use topicfs::format::{checkpoint, snapshot};
 
 const CASES: u64 = 1000;
@@ -145,7 +136,7 @@ fn goes_up(logs: &BTreeMap<String, Vec<u8>>) -> bool {
     logs.iter().all(|(name, log)| {
         let below = bases.next().unwrap_or(i64::MAX);
         next = next.max(base_of(name));
-        common::salvaged::batches(log).iter().all(|batch| {
+        crate::common::salvaged::batches(log).iter().all(|batch| {
             let (first, last) = offsets(batch);
             let fits = first >= next && last < below && batch[16] <= 2;
             next = last.saturating_add(1);
@@ -156,11 +147,11 @@ fn goes_up(logs: &BTreeMap<String, Vec<u8>>) -> bool {
 
 /// Whether there are offsets that no index of the segment has room for.
 fn has_far_offsets(base: i64, log: &[u8]) -> bool {
-    common::salvaged::batches(log).iter().any(|batch| offsets(batch).1 - base > i64::from(i32::MAX))
+    crate::common::salvaged::batches(log).iter().any(|batch| offsets(batch).1 - base > i64::from(i32::MAX))
 }
 
 fn offsets(batch: &[u8]) -> (i64, i64) {
-    let base = common::salvaged::base_of(batch);
+    let base = crate::common::salvaged::base_of(batch);
     if batch[16] < 2 {
         return (base, base);
     }

@@ -1,17 +1,14 @@
 //! Real brokers do to their files under a mount what `docs/events.md` lists. What a consumer gets is the measure of what is shown.
-#![expect(clippy::expect_used, reason = "a test says what is wrong by failing")]
-
-mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::common::events::{Held, assert_descriptors_given_back, inode};
+use crate::common::kafka::{Broker, Kafka, free_ports};
+use crate::common::mounted::{Mounted, wait_until};
+use crate::common::shown::{self, ShownRecord};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use common::events::{Held, assert_descriptors_given_back, inode};
-use common::kafka::{Broker, Kafka, free_ports};
-use common::mounted::{Mounted, wait_until};
-use common::shown::{self, ShownRecord};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -1,25 +1,16 @@
 //! Appending beside a real broker: what is written through a mount while the broker is stopped is served when it runs again, and
 //! both go on with each other's logs. `docs/append.md` says what is shown here.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that can't go on stops with a panic, also in its helpers"
-)]
-
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::common::fixtures;
+use crate::common::kafka::{Broker, Kafka, dump, faults};
+use crate::common::mounted::{Mounted, topicfs};
+use crate::common::salvaged::files;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use common::fixtures;
-use common::kafka::{Broker, Kafka, dump, faults};
-use common::mounted::{Mounted, topicfs};
-use common::salvaged::files;
 use serde_json::{Value, json};
 
 /// How each topic is compressed.
@@ -120,7 +111,7 @@ fn append(mount: &Mounted, topic: &str, round: usize) -> Vec<Pair> {
     pairs.extend([(None, some("two\nlines")), (None, some("one"))]);
     let blob = "blob ".repeat(3_000);
     append_line(mount, &path("append.blob"), &blob);
-    common::mounted::wait_until("the blob is a record", || {
+    crate::common::mounted::wait_until("the blob is a record", || {
         fs::read_to_string(mount.path(&path("by-offset/last-1"))).is_ok_and(|last| last == blob)
     });
     pairs.push((None, Some(blob)));

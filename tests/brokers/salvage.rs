@@ -1,26 +1,17 @@
 //! Salvaged directories, given to the real Kafka: its log loader keeps every batch, kafka-dump-log finds no fault, and brokers
 //! serve them and go on with them. What `docs/salvage.md` says to do is done here.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that can't go on stops with a panic, also in its helpers"
-)]
-
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::common::batches::{Plan, encode};
+use crate::common::fixtures;
+use crate::common::kafka::{Kafka, dump, faults, free_ports};
+use crate::common::mounted::wait_until;
+use crate::common::salvaged::{files, salvage, scratch, with_interval};
+use crate::common::shown::ShownRecord;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use common::batches::{Plan, encode};
-use common::fixtures;
-use common::kafka::{Kafka, dump, faults, free_ports};
-use common::mounted::wait_until;
-use common::salvaged::{files, salvage, scratch, with_interval};
-use common::shown::ShownRecord;
 use kafka_protocol::records::Compression;
 use serde_json::{Value, json};
 use tempfile::TempDir;

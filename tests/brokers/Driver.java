@@ -685,7 +685,7 @@ public class Driver {
         }
     }
 
-    // Events: what tests/events_broker.rs has a broker do to its files.
+    // Events: what tests/brokers/events.rs has a broker do to its files.
 
     static String fill(String boot, String topic, int count, String word, int keys) throws Exception {
         Map<String, Object> config = Map.of("bootstrap.servers", boot, "acks", "1", "enable.idempotence", "false");
