@@ -39,7 +39,9 @@ fn decompress(batches: &[Batch<'_>]) -> io::Result<()> {
     let (mut decoder, limits) = (Decoder::default(), Limits::default());
     for batch in batches {
         // They are decompressed at once, and read one by one, which nobody asks for.
-        std::hint::black_box(batch.records(&mut decoder, &limits).map_err(|error| io::Error::other(error.to_string()))?);
+        std::hint::black_box(
+            batch.records(&mut decoder, &limits).map_err(|error| io::Error::other(error.to_string()))?,
+        );
     }
     Ok(())
 }

@@ -122,3 +122,38 @@ fn what_is_appended_is_there_and_goes_on_after_a_close() {
         assert_sound(own.path());
     }
 }
+
+/// A broker empties a log that ends before the start that is written down for it.
+#[test]
+fn a_partition_that_is_made_again_has_nothing_of_the_one_before() {
+    let own = Own::new();
+    let config = LogConfig::default();
+    let written = |file: &str| fs::read_to_string(own.path().join(file)).unwrap_or_default();
+    let write = || {
+        for file in ["log-start-offset-checkpoint", "cleaner-offset-checkpoint"] {
+            fs::write(own.path().join(file), "0\n1\nlogs 0 44\n").unwrap();
+        }
+    };
+    // Written down of one that nobody has, as after a crash in the midst of its removal.
+    write();
+    let owned = own.open();
+    owned.recovered().unwrap();
+    append(&appender(&owned, "logs", &config), &values(0..50));
+    owned.close().unwrap();
+    drop(owned);
+    assert_sound(own.path());
+    assert_eq!(lines(own.path(), "logs"), values(0..50));
+
+    write();
+    let owned = own.open();
+    owned.recovered().unwrap();
+    owned.delete_partition(&name("logs")).unwrap();
+    for file in ["log-start-offset-checkpoint", "cleaner-offset-checkpoint"] {
+        assert_eq!(written(file), "0\n0\n", "{file}");
+    }
+    append(&appender(&owned, "logs", &config), &values(0..5));
+    owned.close().unwrap();
+    drop(owned);
+    assert_sound(own.path());
+    assert_eq!(lines(own.path(), "logs"), values(0..5));
+}

@@ -70,7 +70,8 @@ fn follow(
     loop {
         let count = fs.signal().count();
         for (index, (file, content, end)) in files.iter_mut().enumerate() {
-            let piece = fs.read_content(content, *end, PIECE)?.concat();
+            let mut piece = Vec::new();
+            fs.read_content(content, *end, PIECE, &mut piece)?;
             if piece.is_empty() {
                 continue;
             }
@@ -95,10 +96,11 @@ fn last_lines(fs: &Fs, file: &Found, lines: u64) -> Result<(Content, u64), FsErr
     };
     // The newline that ends the last line begins no other.
     let (mut end, mut left) = (size, lines.saturating_add(1));
+    let mut piece = Vec::new();
     while end > 0 {
         let start = end.saturating_sub(PIECE as u64);
-        let len = usize::try_from(end - start).unwrap_or(PIECE);
-        let piece = fs.read_content(&content, start, len)?.concat();
+        piece.clear();
+        fs.read_content(&content, start, usize::try_from(end - start).unwrap_or(PIECE), &mut piece)?;
         if end == size && piece.last() != Some(&b'\n') {
             left = left.saturating_sub(1);
         }
@@ -115,12 +117,14 @@ fn last_lines(fs: &Fs, file: &Found, lines: u64) -> Result<(Content, u64), FsErr
 
 /// Prints content from `at` on; where it ended.
 fn copy(fs: &Fs, content: &Content, mut at: u64, out: &mut impl Write) -> Result<u64, ReadError> {
+    let mut piece = Vec::new();
     loop {
-        let read = fs.read_content(content, at, PIECE)?;
-        if read.is_empty() {
+        piece.clear();
+        fs.read_content(content, at, PIECE, &mut piece)?;
+        if piece.is_empty() {
             return Ok(at);
         }
-        read.iter().try_for_each(|piece| out.write_all(piece)).map_err(ReadError::Write)?;
-        at += read.len() as u64;
+        out.write_all(&piece).map_err(ReadError::Write)?;
+        at += piece.len() as u64;
     }
 }

@@ -135,11 +135,26 @@ impl Fs {
         segment.map(|segment| segment.pin().map_err(FsError::from)).transpose()
     }
 
-    /// Reads up to `len` bytes at `at` of some content.
+    /// Appends up to `len` bytes at `at` of some content to `out`.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn read_content(&self, content: &Content, at: u64, len: usize) -> Result<Pieces, FsError> {
+    pub fn read_content(
+        &self,
+        content: &Content,
+        at: u64,
+        len: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), FsError> {
+        self.read_pieces(content, at, len)?.iter().for_each(|piece| out.extend_from_slice(piece));
+        Ok(())
+    }
+
+    /// Reads up to `len` bytes at `at` of some content, as they are in memory.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub(super) fn read_pieces(&self, content: &Content, at: u64, len: usize) -> Result<Pieces, FsError> {
         again(|| {
             let mut out = Pieces::default();
             self.read_once(content, at, len, &mut out)?;

@@ -377,7 +377,7 @@ impl Fs {
                 Come::Nothing(seen) => Read::Waits(file, seen),
             });
         }
-        let out = self.read_content(&handle.content, at, len)?;
+        let out = self.read_pieces(&handle.content, at, len)?;
         handle.counts.read_bytes.add(out.len() as u64);
         if handle.reading == Reading::Cached {
             PageCache::of_process().filled_mount(handle.ino, at..at + out.len() as u64);

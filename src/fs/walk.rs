@@ -99,7 +99,7 @@ impl Fs {
         let content = self.content(0, node)?;
         let (mut at, reader) = (0, Reader::default());
         loop {
-            let read = self.read_content(&content, at, PIECE)?;
+            let read = self.read_pieces(&content, at, PIECE)?;
             let len = read.len();
             if let Content::Selection(selection, _) = &content {
                 selection.read_ahead(&reader, at, len);

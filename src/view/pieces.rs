@@ -75,11 +75,6 @@ impl Pieces {
         let last = Some(self.last.as_slice()).filter(|last| !last.is_empty());
         self.pieces.iter().map(Piece::bytes).chain(last)
     }
-
-    /// All bytes in one.
-    pub fn concat(&self) -> Vec<u8> {
-        self.iter().collect::<Vec<_>>().concat()
-    }
 }
 
 impl From<Vec<u8>> for Pieces {
@@ -93,6 +88,10 @@ mod tests {
     use super::*;
     use crate::view::buffers::Buffers;
 
+    fn concat(pieces: &Pieces) -> Vec<u8> {
+        pieces.iter().collect::<Vec<_>>().concat()
+    }
+
     #[test]
     fn pieces_follow_each_other_and_short_ones_are_copied() {
         let mut buffer = Buffers::default().take();
@@ -105,7 +104,7 @@ mod tests {
         pieces.share(&buffer, 3 * SHORT - 2..4 * SHORT);
         let expected =
             [b"own".as_slice(), &buffer[1..2 * SHORT], &buffer[5..7], &buffer[3 * SHORT - 2..]].concat();
-        assert_eq!((pieces.concat(), pieces.len()), (expected.clone(), expected.len()));
+        assert_eq!((concat(&pieces), pieces.len()), (expected.clone(), expected.len()));
         assert_eq!(pieces.iter().map(<[u8]>::len).collect::<Vec<_>>(), [3, 2 * SHORT - 1, 4]);
         pieces.clear();
         assert!(pieces.is_empty());

@@ -293,13 +293,11 @@ impl OwnedDirectory {
         self.state().appenders.values().cloned().collect()
     }
 
-    /// Closes a partition that is to be removed, and forgets what is written down of it.
-    pub(super) fn forget(&self, name: &TopicPartition) {
-        let mut state = self.state();
-        if let Some(appender) = state.appenders.remove(name) {
+    /// Closes a partition that is to be removed.
+    pub(super) fn retire(&self, name: &TopicPartition) {
+        if let Some(appender) = self.state().appenders.remove(name) {
             appender.retire();
         }
-        state.written.forget(name);
     }
 
     /// Writes down how far partitions are durable, and their high watermarks, which are their ends: there are no other replicas.

@@ -98,6 +98,8 @@ impl OwnedDirectory {
         disk::replace(disk, &made.join(names::PARTITION_METADATA), metadata.as_bytes())?;
         write_empty(disk, &made, Offset(0))?;
         disk::sync_directory(disk, &made)?;
+        // Of one that had this name before: a broker would empty a log that ends before its start.
+        self.write_down(|written| written.forget(name))?;
         disk.rename(&made, &to).map_err(|error| disk::failed(&to, "create", error))?;
         disk::sync_directory(disk, parent)?;
         Ok(to)
@@ -128,12 +130,13 @@ impl OwnedDirectory {
     pub fn delete_partition(&self, name: &TopicPartition) -> Result<(), LogError> {
         let disk = self.disk();
         let _paused = self.pause_upkeep();
-        self.forget(name);
+        self.retire(name);
         let from = self.path().join(name.to_string());
         let to = self.path().join(deleted_dir(name).to_string());
         disk.rename(&from, &to).map_err(|error| disk::failed(&from, "rename", error))?;
         let parent = self.path();
         disk::sync_directory(disk, parent)?;
+        self.write_down(|written| written.forget(name))?;
         remove_all(disk, &to)
     }
 }
