@@ -28,6 +28,7 @@ use crate::fs::options::{Isolation, Options};
 use crate::fs::tails::Tails;
 use crate::fs::topic_options::OfTopic;
 use crate::log::LogError;
+use crate::log::bounded;
 use crate::log::cluster::Cluster;
 use crate::log::files::FilePool;
 use crate::log::files::page_cache::PageCache;
@@ -118,7 +119,6 @@ impl Fs {
         let shared =
             Arc::new(Shared::new(open_sidecars(&options), options.key_space(), options.max_read_rate));
         let signal = Arc::new(Signal::default());
-        let kept = |count| NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN);
         let process = std::fs::metadata("/proc/self").ok();
         let (uid, gid) = process.map_or((0, 0), |meta| (meta.uid(), meta.gid()));
         Ok(Self {
@@ -141,13 +141,15 @@ impl Fs {
             growing: Growing::default(),
             tells_of_growth: AtomicBool::new(false),
             names_to_forget: OnceLock::new(),
-            selections: Mutex::new(LruCache::new(kept(KEPT_SELECTIONS))),
-            filtered: Mutex::new(LruCache::new(kept(KEPT_FILTERED))),
-            merged: Mutex::new(LruCache::new(kept(KEPT_MERGED))),
-            dumps: Mutex::new(LruCache::new(kept(KEPT_DUMPS))),
-            dump_pool: Arc::new(FilePool::new(kept(KEPT_DUMP_FILES))),
-            histories: Mutex::new(LruCache::new(kept(KEPT_HISTORIES))),
-            records: Mutex::new(LruCache::new(kept(KEPT_RECORDS))),
+            selections: Mutex::new(bounded::lru(KEPT_SELECTIONS)),
+            filtered: Mutex::new(bounded::lru(KEPT_FILTERED)),
+            merged: Mutex::new(bounded::lru(KEPT_MERGED)),
+            dumps: Mutex::new(bounded::lru(KEPT_DUMPS)),
+            dump_pool: Arc::new(FilePool::new(
+                NonZeroUsize::new(KEPT_DUMP_FILES).unwrap_or(NonZeroUsize::MIN),
+            )),
+            histories: Mutex::new(bounded::lru(KEPT_HISTORIES)),
+            records: Mutex::new(bounded::lru(KEPT_RECORDS)),
             options,
         })
     }

@@ -109,7 +109,7 @@ impl Fs {
             is_dir: node.is_dir(),
             size: 0,
             is_sized: true,
-            lasting: Lasting::Changing,
+            lasting: if node.is_dir() { Lasting::AsItsName } else { Lasting::Changing },
             mtime: self.started(),
             mode: if node.is_dir() { owner.dir_mode } else { owner.file_mode },
             uid: owner.uid,

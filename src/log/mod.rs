@@ -15,6 +15,7 @@
 //! | [`verify`] | everything checked: each batch, index, snapshot, checkpoint and name |
 //! | [`keys`] | which batches have a key |
 //! | [`transactions`] | which records `read_committed` hides, by the log, snapshots and transaction indexes |
+//! | [`bounded`] | caches that take no memory before they hold something |
 //! | [`watch`], [`signal`] | changes of a source, noticed at once |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
 //! | [`glance`] | what a partition looks like, at little cost |
@@ -26,6 +27,7 @@
 //! | [`upkeep`] | logs that grow old: what goes, what stays, and what is cut |
 
 pub mod append;
+pub mod bounded;
 pub mod cluster;
 pub mod derived;
 pub mod diff;

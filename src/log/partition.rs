@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::format::batch::{Batch, Header, Limits};
-use crate::format::names::{self, FileType};
+use crate::format::names::{self, FileState, FileType};
 use crate::log::LogError;
 use crate::log::files::{self, FileId, FilePool, TIME_GRAIN};
 use crate::log::problem::Problem;
@@ -298,6 +298,10 @@ impl Partition {
                 archived.note(&entry.path());
                 continue;
             };
+            // Of what lies beside a log nothing is asked here.
+            if name.state == FileState::Live && name.file_type != FileType::Log {
+                continue;
+            }
             // A file that vanishes between the two calls was deleted by a broker: that is no error.
             let path = entry.path();
             let Ok(metadata) = std::fs::symlink_metadata(&path) else { continue };

@@ -1,6 +1,5 @@
 //! One partition as readers see it: its bounds, its runs, records by offset, and counting.
 
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lru::LruCache;
@@ -8,6 +7,7 @@ use lru::LruCache;
 use crate::format::batch::Batch;
 use crate::format::record::Record;
 use crate::log::LogError;
+use crate::log::bounded;
 use crate::log::keys::KeyIndex;
 use crate::log::partition::Partition;
 use crate::log::segment::{Segment, SegmentUid};
@@ -94,7 +94,7 @@ impl PartitionView {
     /// A view of `partition`.
     pub fn new(partition: Arc<Partition>, scope: Scope, rendering: Rendering, shared: Arc<Shared>) -> Self {
         let renderer = Renderer::new(&partition.name, rendering);
-        let runs = Mutex::new(LruCache::new(NonZeroUsize::new(KEPT_RUNS).unwrap_or(NonZeroUsize::MIN)));
+        let runs = Mutex::new(bounded::lru(KEPT_RUNS));
         let (problems, transactions) = (Problems::default(), Transactions::default());
         let (suspects, known_times) = (Mutex::default(), KnownTimes::default());
         let keys = KeyIndex::new(shared.key_space.clone());
