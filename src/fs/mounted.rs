@@ -32,6 +32,7 @@ use crate::log::bounded;
 use crate::log::cluster::Cluster;
 use crate::log::files::FilePool;
 use crate::log::files::page_cache::PageCache;
+use crate::log::moment::Moment;
 use crate::log::partition::{Origin, Partition};
 use crate::log::sidecar::Sidecars;
 use crate::log::signal::Signal;
@@ -303,6 +304,7 @@ impl Fs {
     /// # Errors
     /// [`FsError::NotFound`], or those of reading.
     pub fn lookup(&self, parent: u64, name: &OsStr) -> Result<(Attributes, Duration), FsError> {
+        let _moment = Moment::begin();
         let parent = self.inodes.get(parent)?;
         let node = again(|| self.child(&parent, name))?;
         let ino = self.inodes.look_up(node.clone());
@@ -325,6 +327,7 @@ impl Fs {
     /// # Errors
     /// Those of reading.
     pub fn open_node(&self, ino: u64) -> Result<(u64, Reading), FsError> {
+        let _moment = Moment::begin();
         let node = self.inodes.get(ino)?;
         let content = self.content(ino, &node)?;
         let reading = self.reading(ino, &node, &content);

@@ -13,6 +13,7 @@ use crate::fs::mounted::Fs;
 use crate::fs::node::{AllItem, AllKey, ControlFile, DumpOf, Item, Node, PartitionKey};
 use crate::fs::options::Access;
 use crate::log::files::FileId;
+use crate::log::moment::Moment;
 use crate::units::Offset;
 use crate::view::partition_view::CHEAP_BYTES;
 use crate::view::selection::Effort;
@@ -32,6 +33,7 @@ impl Fs {
     /// # Errors
     /// Those of reading.
     pub fn stat(&self, ino: u64) -> Result<Stat, FsError> {
+        let _moment = Moment::begin();
         let node = self.inodes().get(ino)?;
         if self.inodes().opens(ino) == 0 && !self.is_current(&node)? {
             return Err(FsError::UnknownHandle);

@@ -19,6 +19,7 @@
 //! | [`watch`], [`signal`] | changes of a source, noticed at once |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
 //! | [`glance`] | what a partition looks like, at little cost |
+//! | [`moment`] | one look at the source for all of a request |
 //! | [`manifest`] | what each file of a source is: checksum, times, and what a segment holds |
 //! | [`append`] | writing: a directory that is ours, its partitions, and their recovery |
 //! | [`derived`] | what is made from batches: indexes, producer state, leader epochs |
@@ -36,6 +37,7 @@ pub mod files;
 pub mod glance;
 pub mod keys;
 pub mod manifest;
+pub mod moment;
 pub mod partition;
 pub mod problem;
 pub mod salvage;

@@ -104,7 +104,7 @@ impl PartitionView {
     fn know_records(&self, env: &Env<'_>, segment: &Segment, run: &Run) {
         // Asked first: it may be written to and sealed meanwhile.
         let is_final = !segment.is_active() && env.decided.is_none();
-        if is_final && run.is_whole() && run.is_complete(env, None) {
+        if is_final && run.is_whole() && run.is_complete(env, None) && !run.ends_damaged() {
             let _ = segment.facts.records.set(run.records());
         }
     }

@@ -6,15 +6,19 @@ use std::time::{Duration, Instant};
 use lru::LruCache;
 
 use crate::format::batch::Decoder;
+use crate::log::bounded;
 use crate::log::keys::KeySpace;
 use crate::log::segment::SegmentUid;
 use crate::log::sidecar::Sidecars;
 use crate::view::format::Format;
+use crate::view::run::Run;
 
 /// Rendered blocks kept, in bytes.
 const RENDERED_BYTES: usize = 32 * 1024 * 1024;
 /// And at most this many of them.
 const RENDERED_BLOCKS: usize = 4096;
+/// Runs of whole segments kept; those in use by open files don't count. A partition may have a thousand segments, a mount 10,000 partitions.
+const KEPT_RUNS: usize = 1024;
 /// Workspaces kept for reuse; more may be in use at once.
 const IDLE_WORKSPACES: usize = 8;
 /// Buffers kept for blocks to come.
@@ -32,7 +36,11 @@ pub struct Shared {
     pace: Option<Pace>,
     rendered: Mutex<Rendered>,
     workspaces: Mutex<Vec<Workspace>>,
+    runs: Mutex<Runs>,
 }
+
+/// Runs of whole segments, with or without the records of aborted transactions, by use.
+type Runs = LruCache<(SegmentUid, bool), Arc<Run>>;
 
 /// Buffers for reading and decoding, reused.
 #[derive(Debug, Default)]
@@ -126,7 +134,13 @@ impl Shared {
             pace: max_read_rate.map(Pace::new),
             rendered: Mutex::new(Rendered { blocks: LruCache::unbounded(), bytes: 0, spare: Vec::new() }),
             workspaces: Mutex::default(),
+            runs: Mutex::new(bounded::lru(KEPT_RUNS)),
         }
+    }
+
+    /// The runs that are kept.
+    pub(super) fn runs(&self) -> std::sync::MutexGuard<'_, Runs> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs `work` with buffers from the pool.

@@ -53,6 +53,9 @@ impl KnownTimes {
 impl PartitionView {
     /// Source bytes that [`Self::times`] would read; more than any number of them where a segment must be unpacked.
     pub fn times_cost(&self, env: &Env<'_>, segment: &Segment) -> u64 {
+        if segment.is_looked_through() {
+            return 0;
+        }
         if !segment.is_at_hand() {
             return u64::MAX;
         }
@@ -69,8 +72,13 @@ impl PartitionView {
         let mut has_worked = false;
         loop {
             let mut times = lock(&known);
+            // Asked first: it may be written to and sealed meanwhile.
+            let is_sealed = !segment.is_active();
             let (file, len) = segment.open()?;
             if times.unread(segment, &file, len) == 0 {
+                if is_sealed && times.is_all() {
+                    let _ = segment.facts.largest.set(times.largest());
+                }
                 if has_worked {
                     save(env, segment, &times);
                 }
@@ -143,15 +151,10 @@ impl PartitionView {
         let found = self.with_env(committed, |env| {
             for segment in self.partition.segments()?.iter().filter(|segment| segment.below() > start) {
                 let is_older = |largest: &Option<Timestamp>| largest.is_none_or(|largest| largest < time);
-                if !segment.is_active() && segment.facts.largest.get().is_some_and(is_older) {
+                if segment.facts.largest.get().is_some_and(is_older) {
                     continue;
                 }
-                // Asked first: it may be written to and sealed meanwhile.
-                let is_sealed = !segment.is_active();
                 let times = self.times(env, segment)?;
-                if is_sealed {
-                    let _ = segment.facts.largest.set(times.largest());
-                }
                 if times.largest().is_some_and(|largest| largest >= time)
                     && let Some(found) = times.first_at(segment, time, start)?
                 {

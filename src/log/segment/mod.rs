@@ -233,6 +233,11 @@ impl Segment {
         if is_reserved { WRITTEN } else { len.saturating_sub(from) }
     }
 
+    /// Whether it is sealed, and the times of all its batches were known once.
+    pub fn is_looked_through(&self) -> bool {
+        self.facts.largest.get().is_some()
+    }
+
     /// Whether it was found to be cut or replaced.
     pub(in crate::log) fn was_cut(&self) -> bool {
         self.lock_seen().was_cut()

@@ -30,6 +30,7 @@ use crate::format::properties::Properties;
 use crate::log::LogError;
 use crate::log::files::unpacked::Room;
 use crate::log::files::{self, FileId, FilePool, TIME_GRAIN};
+use crate::log::moment;
 use crate::log::partition::{Bounds, Origin, Partition};
 use crate::log::problem::{Kind as ProblemKind, Problem};
 pub use crate::log::source::roots::data_directories;
@@ -230,6 +231,17 @@ impl Source {
 
     /// The topics and partitions as they are now.
     pub fn tree(&self) -> Arc<Tree> {
+        if moment::was_looked_at(self)
+            && let Some(listed) = self.listed.read().unwrap_or_else(PoisonError::into_inner).as_ref()
+        {
+            return listed.tree.clone();
+        }
+        let tree = self.look();
+        moment::look_at(self);
+        tree
+    }
+
+    fn look(&self) -> Arc<Tree> {
         if let Some(tree) = self.current() {
             return tree;
         }
