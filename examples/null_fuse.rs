@@ -1,7 +1,8 @@
 //! A FUSE file system that does nothing: the ceiling for all that goes through FUSE (`benches/append.py`, `benches/fast.py`).
 //!
 //! `file` takes writes, which go to another file as they are; `constant` has bytes that are the same in each read, asked for each time;
-//! `cached` is the same through the kernel's page cache, which outlives the handle. Sizes are in bytes.
+//! `cached` is the same through the kernel's page cache, which outlives the handle; so is each name that is a number, which is
+//! looked up each time. Sizes are in bytes.
 //!
 //! ```sh
 //! cargo run --release --example null_fuse -- MOUNTPOINT BACKING [SIZE]    # until it is unmounted
@@ -34,6 +35,7 @@ const LARGEST_READ: usize = 1 << 20;
 const FILE: u64 = 2;
 const CONSTANT: u64 = 3;
 const CACHED: u64 = 4;
+const FIRST_NUMBERED: u64 = 1000;
 
 const TTL: Duration = Duration::from_secs(3600);
 
@@ -60,7 +62,7 @@ fn attr(ino: u64, size: u64) -> FileAttr {
 
 impl Null {
     fn attr(&self, ino: u64) -> FileAttr {
-        attr(ino, if ino == CONSTANT || ino == CACHED { self.size } else { 0 })
+        attr(ino, if ino == CONSTANT || ino >= CACHED { self.size } else { 0 })
     }
 }
 
@@ -78,6 +80,14 @@ impl Filesystem for Null {
             Some("file") => FILE,
             Some("constant") => CONSTANT,
             Some("cached") => CACHED,
+            // Each of them is a file of its own, as long as a small record; the kernel forgets its name at once.
+            Some(number) => match number.parse::<u64>() {
+                Ok(number) => {
+                    let ino = FIRST_NUMBERED.saturating_add(number);
+                    return reply.entry(&Duration::ZERO, &self.attr(ino), Generation(0));
+                }
+                Err(_) => return reply.error(Errno::ENOENT),
+            },
             _ => return reply.error(Errno::ENOENT),
         };
         reply.entry(&TTL, &self.attr(ino), Generation(0));
@@ -88,7 +98,7 @@ impl Filesystem for Null {
     }
 
     fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let own = if ino.0 == CACHED { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::FOPEN_DIRECT_IO };
+        let own = if ino.0 >= CACHED { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::FOPEN_DIRECT_IO };
         reply.opened(FileHandle(1), own | FopenFlags::FOPEN_NOFLUSH);
     }
 

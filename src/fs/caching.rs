@@ -9,7 +9,8 @@
 //! | `log`, `tail`, the active segment, dumps and source files | 100 ms | not at all | not | they grow: `tail -f` looks at the size, and a page that was half full would be read again as zeros |
 //! | source files, where `passthrough` allows it | 100 ms | not at all | the kernel reads them by itself | the bytes are the file's |
 //! | `follow` | 100 ms | not at all | not, and without positions | what was read is gone |
-//! | directories, `info`, `problems`, `metrics`, `offsets/` | 100 ms | not at all | made at each open | they change with the log |
+//! | directories | 100 ms | 100 ms | made at each open | owner, mode and time are those of the source's; the kernel asks for them at each step of a path |
+//! | `info`, `problems`, `metrics`, `offsets/` | 100 ms | not at all | made at each open | they change with the log |
 //!
 //! A name lives 100 ms because relative ones (`last-1`, `tail`) move, and because retention, truncation and a topic that is
 //! made again may give it another inode; a name that isn't there is asked for each time.
@@ -26,6 +27,8 @@ const FINAL_TTL: Duration = Duration::from_secs(3600);
 pub enum Lasting {
     /// For ever.
     Final,
+    /// As long as its name.
+    AsItsName,
     /// Not at all.
     #[default]
     Changing,
@@ -36,6 +39,7 @@ impl Lasting {
     pub const fn attributes_ttl(self) -> Duration {
         match self {
             Self::Final => FINAL_TTL,
+            Self::AsItsName => NAME_TTL,
             Self::Changing => Duration::ZERO,
         }
     }

@@ -7,7 +7,7 @@
 use crate::fs::all::stamp;
 use crate::fs::error::FsError;
 use crate::fs::mounted::Fs;
-use crate::fs::node::{AllItem, Item, Node, PartitionKey, Records};
+use crate::fs::node::{AllItem, Item, Node, Number, PartitionKey, Records};
 use crate::units::Offset;
 
 impl Fs {
@@ -49,6 +49,8 @@ impl Fs {
                 let offsets = match item {
                     Item::Record(offset, ..) => *offset..offset.next(),
                     Item::Records(Records { start, end, .. }) => *start..end.unwrap_or(all.end),
+                    // That was found when the name was looked up.
+                    Item::Number(Number::Exactly(_)) => return Ok(()),
                     _ => all,
                 };
                 self.view(key)?.partition.look_over(offsets);

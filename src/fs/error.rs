@@ -7,6 +7,7 @@ use crate::log::append::appender::AppendError;
 use crate::log::append::owned::OpenError;
 use crate::log::append::recovery::RecoveryError;
 use crate::log::append::topics::TopicError;
+use crate::log::moment::Moment;
 use crate::units::PartitionId;
 use crate::view::lines::error::LineError;
 use crate::view::lines::writer::WriteError;
@@ -87,7 +88,7 @@ pub(super) fn again<T>(mut work: impl FnMut() -> Result<T, FsError>) -> Result<T
     const TRIES: usize = 100;
     for _ in 0..TRIES {
         match work() {
-            Err(FsError::View(ViewError::Log(LogError::Outrun { .. }))) => {}
+            Err(FsError::View(ViewError::Log(LogError::Outrun { .. }))) => Moment::again(),
             done => return done,
         }
     }

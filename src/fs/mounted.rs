@@ -29,10 +29,12 @@ use crate::fs::options::{Isolation, Options};
 use crate::fs::tails::Tails;
 use crate::fs::topic_options::OfTopic;
 use crate::log::LogError;
+use crate::log::bounded;
 use crate::log::cluster::Cluster;
 use crate::log::counter::Counter;
 use crate::log::files::page_cache::PageCache;
 use crate::log::files::{FilePool, SourceFile};
+use crate::log::moment::Moment;
 use crate::log::partition::{Origin, Partition};
 use crate::log::sidecar::Sidecars;
 use crate::log::signal::Signal;
@@ -125,7 +127,6 @@ impl Fs {
         let shared =
             Arc::new(Shared::new(open_sidecars(&options), options.key_space(), options.max_read_rate));
         let signal = Arc::new(Signal::default());
-        let kept = |count| NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN);
         let process = std::fs::metadata("/proc/self").ok();
         let (uid, gid) = process.map_or((0, 0), |meta| (meta.uid(), meta.gid()));
         Ok(Self {
@@ -150,13 +151,15 @@ impl Fs {
             growing: Growing::default(),
             tells_of_growth: AtomicBool::new(false),
             names_to_forget: OnceLock::new(),
-            selections: Mutex::new(LruCache::new(kept(KEPT_SELECTIONS))),
-            filtered: Mutex::new(LruCache::new(kept(KEPT_FILTERED))),
-            merged: Mutex::new(LruCache::new(kept(KEPT_MERGED))),
-            dumps: Mutex::new(LruCache::new(kept(KEPT_DUMPS))),
-            dump_pool: Arc::new(FilePool::new(kept(KEPT_DUMP_FILES))),
-            histories: Mutex::new(LruCache::new(kept(KEPT_HISTORIES))),
-            records: Mutex::new(LruCache::new(kept(KEPT_RECORDS))),
+            selections: Mutex::new(bounded::lru(KEPT_SELECTIONS)),
+            filtered: Mutex::new(bounded::lru(KEPT_FILTERED)),
+            merged: Mutex::new(bounded::lru(KEPT_MERGED)),
+            dumps: Mutex::new(bounded::lru(KEPT_DUMPS)),
+            dump_pool: Arc::new(FilePool::new(
+                NonZeroUsize::new(KEPT_DUMP_FILES).unwrap_or(NonZeroUsize::MIN),
+            )),
+            histories: Mutex::new(bounded::lru(KEPT_HISTORIES)),
+            records: Mutex::new(bounded::lru(KEPT_RECORDS)),
             options,
         })
     }
@@ -315,6 +318,7 @@ impl Fs {
     /// # Errors
     /// [`FsError::NotFound`], or those of reading.
     pub fn lookup(&self, parent: u64, name: &OsStr) -> Result<(Attributes, Duration), FsError> {
+        let _moment = Moment::begin();
         let parent = self.inodes.get(parent)?;
         let node = again(|| self.child(&parent, name))?;
         let ino = self.inodes.look_up(node.clone());
@@ -337,6 +341,7 @@ impl Fs {
     /// # Errors
     /// Those of reading.
     pub fn open_node(&self, ino: u64) -> Result<(u64, Reading), FsError> {
+        let _moment = Moment::begin();
         let node = self.inodes.get(ino)?;
         let content = self.content(ino, &node)?;
         let reading = self.reading(ino, &node, &content);

@@ -13,6 +13,7 @@ use crate::fs::mounted::Fs;
 use crate::fs::node::{AllItem, AllKey, ControlFile, DumpOf, Item, Node, PartitionKey};
 use crate::fs::options::{Access, Passthrough};
 use crate::log::files::{FileId, SourceFile};
+use crate::log::moment::Moment;
 use crate::units::Offset;
 use crate::view::partition_view::CHEAP_BYTES;
 use crate::view::selection::Effort;
@@ -32,6 +33,7 @@ impl Fs {
     /// # Errors
     /// Those of reading.
     pub fn stat(&self, ino: u64) -> Result<Stat, FsError> {
+        let _moment = Moment::begin();
         let node = self.inodes().get(ino)?;
         if self.inodes().opens(ino) == 0 && !self.is_current(&node)? {
             return Err(FsError::UnknownHandle);
@@ -107,7 +109,7 @@ impl Fs {
             is_dir: node.is_dir(),
             size: 0,
             is_sized: true,
-            lasting: Lasting::Changing,
+            lasting: if node.is_dir() { Lasting::AsItsName } else { Lasting::Changing },
             mtime: self.started(),
             mode: if node.is_dir() { owner.dir_mode } else { owner.file_mode },
             uid: owner.uid,

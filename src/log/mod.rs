@@ -15,10 +15,12 @@
 //! | [`verify`] | everything checked: each batch, index, snapshot, checkpoint and name |
 //! | [`keys`] | which batches have a key |
 //! | [`transactions`] | which records `read_committed` hides, by the log, snapshots and transaction indexes |
+//! | [`bounded`] | caches that take no memory before they hold something |
 //! | [`watch`], [`signal`] | changes of a source, noticed at once |
 //! | [`counter`] | what is counted for `.topicfs/metrics` |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
 //! | [`glance`] | what a partition looks like, at little cost |
+//! | [`moment`] | one look at the source for all of a request |
 //! | [`manifest`] | what each file of a source is: checksum, times, and what a segment holds |
 //! | [`append`] | writing: a directory that is ours, its partitions, and their recovery |
 //! | [`derived`] | what is made from batches: indexes, producer state, leader epochs |
@@ -27,6 +29,7 @@
 //! | [`upkeep`] | logs that grow old: what goes, what stays, and what is cut |
 
 pub mod append;
+pub mod bounded;
 pub mod cluster;
 pub mod counter;
 pub mod derived;
@@ -36,6 +39,7 @@ pub mod files;
 pub mod glance;
 pub mod keys;
 pub mod manifest;
+pub mod moment;
 pub mod partition;
 pub mod problem;
 pub mod salvage;

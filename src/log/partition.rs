@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::format::batch::{Batch, Header, Limits};
-use crate::format::names::{self, FileType};
+use crate::format::names::{self, FileState, FileType};
 use crate::log::LogError;
 use crate::log::files::{self, FileId, FilePool, TIME_GRAIN};
+use crate::log::moment::{self, Moment};
 use crate::log::problem::Problem;
 use crate::log::segment::heads;
 use crate::log::segment::scan::{Step, Tail};
@@ -166,6 +167,17 @@ impl Partition {
     /// # Errors
     /// [`LogError::Stale`] when the directory is gone.
     pub fn segments(&self) -> Result<Arc<[Arc<Segment>]>, LogError> {
+        if moment::was_looked_at(self)
+            && let Some(listed) = self.state.read().unwrap_or_else(PoisonError::into_inner).as_ref()
+        {
+            return Ok(listed.segments.clone());
+        }
+        let segments = self.look()?;
+        moment::look_at(self);
+        Ok(segments)
+    }
+
+    fn look(&self) -> Result<Arc<[Arc<Segment>]>, LogError> {
         let directory = self.directory_state()?;
         if let Some(listed) = self.current(&directory) {
             return Ok(listed);
@@ -193,6 +205,7 @@ impl Partition {
         let wanted = listed.segments.get(first..behind).unwrap_or_default();
         if takes_a_moment(wanted.len()) && !wanted.iter().all(|segment| segment.is_in_place()) {
             listed.looked_over.lock().unwrap_or_else(PoisonError::into_inner).at = None;
+            Moment::again();
         }
     }
 
@@ -298,6 +311,10 @@ impl Partition {
                 archived.note(&entry.path());
                 continue;
             };
+            // Of what lies beside a log nothing is asked here.
+            if name.state == FileState::Live && name.file_type != FileType::Log {
+                continue;
+            }
             // A file that vanishes between the two calls was deleted by a broker: that is no error.
             let path = entry.path();
             let Ok(metadata) = std::fs::symlink_metadata(&path) else { continue };

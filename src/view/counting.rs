@@ -63,6 +63,12 @@ impl PartitionView {
         count: u64,
     ) -> Result<Result<Offset, u64>, LogError> {
         const FIRST_DISTANCE: u64 = 256 * 1024;
+        let is_all_wanted = start <= segment.lower && segment.below() <= end;
+        if let Some(records) = self.known_records(env, segment).filter(|_| is_all_wanted)
+            && records < count
+        {
+            return Ok(Err(records));
+        }
         let whole = self.run(env, segment);
         let goal = if end < segment.below() { Goal::Offset(end) } else { Goal::End };
         let mut distance = FIRST_DISTANCE;
@@ -82,9 +88,24 @@ impl PartitionView {
                 return Ok(found.ok_or(counted));
             }
             if run.is_whole() {
+                self.know_records(env, segment, &run);
                 return Ok(Err(counted));
             }
             distance = distance.saturating_mul(8);
+        }
+    }
+
+    /// How many records a sealed segment has, if they were counted; where some may be hidden, they are counted each time.
+    fn known_records(&self, env: &Env<'_>, segment: &Segment) -> Option<u64> {
+        segment.facts.records.get().filter(|_| env.decided.is_none() && !segment.is_active()).copied()
+    }
+
+    /// Keeps the number of a segment's records, once all of them are counted and no more can come.
+    fn know_records(&self, env: &Env<'_>, segment: &Segment, run: &Run) {
+        // Asked first: it may be written to and sealed meanwhile.
+        let is_final = !segment.is_active() && env.decided.is_none();
+        if is_final && run.is_whole() && run.is_complete(env, None) && !run.ends_damaged() {
+            let _ = segment.facts.records.set(run.records());
         }
     }
 
@@ -101,6 +122,12 @@ impl PartitionView {
                 if segment.lower >= end {
                     break;
                 }
+                if let Some(records) = self.known_records(env, segment).filter(|_| from <= segment.lower)
+                    && records <= left
+                {
+                    left -= records;
+                    continue;
+                }
                 let run = self.run_near(env, segment, None, from)?;
                 run.extend(env, None, Goal::Offset(from))?;
                 let before = run.records_before(env, from)?;
@@ -109,6 +136,7 @@ impl PartitionView {
                 if let Some(found) = run.offset_of_record(env, target)? {
                     return Ok(Some(found).filter(|found| *found < end));
                 }
+                self.know_records(env, segment, &run);
                 left = left.saturating_sub(run.records().saturating_sub(before));
             }
             Ok(None)

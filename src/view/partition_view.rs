@@ -1,16 +1,13 @@
 //! One partition as readers see it: its bounds, its runs, records by offset, and counting.
 
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
-
-use lru::LruCache;
 
 use crate::format::batch::Batch;
 use crate::format::record::Record;
 use crate::log::LogError;
 use crate::log::keys::KeyIndex;
 use crate::log::partition::Partition;
-use crate::log::segment::{Segment, SegmentUid};
+use crate::log::segment::Segment;
 use crate::log::transactions::{Decided, Transactions};
 use crate::units::{Offset, Position};
 use crate::view::env::Env;
@@ -21,8 +18,6 @@ use crate::view::shared::Shared;
 use crate::view::suspects;
 use crate::view::times::KnownTimes;
 
-/// Runs kept for one partition; those in use by open files don't count.
-const KEPT_RUNS: usize = 64;
 /// Source bytes that may be measured without a second thought.
 pub const CHEAP_BYTES: u64 = 1024 * 1024;
 
@@ -57,7 +52,6 @@ pub struct PartitionView {
     renderer: Renderer,
     shared: Arc<Shared>,
     transactions: Transactions,
-    runs: Mutex<LruCache<(SegmentUid, bool), Arc<Run>>>,
     suspects: Mutex<suspects::Known>,
     pub(super) known_times: KnownTimes,
     keys: KeyIndex,
@@ -94,11 +88,10 @@ impl PartitionView {
     /// A view of `partition`.
     pub fn new(partition: Arc<Partition>, scope: Scope, rendering: Rendering, shared: Arc<Shared>) -> Self {
         let renderer = Renderer::new(&partition.name, rendering);
-        let runs = Mutex::new(LruCache::new(NonZeroUsize::new(KEPT_RUNS).unwrap_or(NonZeroUsize::MIN)));
         let (problems, transactions) = (Problems::default(), Transactions::default());
         let (suspects, known_times) = (Mutex::default(), KnownTimes::default());
         let keys = KeyIndex::new(shared.key_space.clone());
-        Self { partition, problems, scope, renderer, shared, transactions, runs, suspects, known_times, keys }
+        Self { partition, problems, scope, renderer, shared, transactions, suspects, known_times, keys }
     }
 
     /// The index of its keys.
@@ -196,7 +189,7 @@ impl PartitionView {
     /// The run of a whole segment, shared by all that read it.
     pub fn run(&self, env: &Env<'_>, segment: &Arc<Segment>) -> Arc<Run> {
         let key = (segment.uid, env.decided.is_some());
-        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runs = self.shared.runs();
         if let Some(run) = runs.get(&key) {
             return run.clone();
         }

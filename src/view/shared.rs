@@ -3,14 +3,21 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use lru::LruCache;
+
 use crate::format::batch::Decoder;
+use crate::log::bounded;
 use crate::log::keys::KeySpace;
 use crate::log::sidecar::Sidecars;
+use crate::log::segment::SegmentUid;
 use crate::view::ahead::Ahead;
 use crate::view::blocks::Blocks;
 use crate::view::buffers::{Buffers, LARGEST};
 use crate::view::counts::Counts;
+use crate::view::run::Run;
 
+/// Runs of whole segments kept; those in use by open files don't count. A partition may have a thousand segments, a mount 10,000 partitions.
+const KEPT_RUNS: usize = 1024;
 /// Workspaces kept for reuse; more may be in use at once.
 const IDLE_WORKSPACES: usize = 8;
 
@@ -31,7 +38,11 @@ pub struct Shared {
     pub counts: Counts,
     pace: Option<Pace>,
     workspaces: Mutex<Vec<Workspace>>,
+    runs: Mutex<Runs>,
 }
+
+/// Runs of whole segments, with or without the records of aborted transactions, by use.
+type Runs = LruCache<(SegmentUid, bool), Arc<Run>>;
 
 /// Buffers for reading and decoding, reused.
 #[derive(Debug, Default)]
@@ -80,7 +91,13 @@ impl Shared {
             buffers,
             ahead: Ahead::default(),
             workspaces: Mutex::default(),
+            runs: Mutex::new(bounded::lru(KEPT_RUNS)),
         }
+    }
+
+    /// The runs that are kept.
+    pub(super) fn runs(&self) -> std::sync::MutexGuard<'_, Runs> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs `work` with buffers from the pool.

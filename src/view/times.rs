@@ -1,11 +1,11 @@
 //! The times of a partition's segments, kept in memory and in the cache, and records found by their time.
 
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 
 use crate::log::LogError;
+use crate::log::bounded;
 use crate::log::segment::time_hint;
 use crate::log::segment::times::{Timed, Times};
 use crate::log::segment::{Segment, SegmentUid};
@@ -35,9 +35,8 @@ pub struct KnownTimes {
 
 impl Default for KnownTimes {
     fn default() -> Self {
-        let kept = NonZeroUsize::new(KEPT_SEGMENTS).unwrap_or(NonZeroUsize::MIN);
-        let measured = NonZeroUsize::new(MEASURED_SEGMENTS).unwrap_or(NonZeroUsize::MIN);
-        Self { segments: Mutex::new(LruCache::new(kept)), measured: Mutex::new(LruCache::new(measured)) }
+        let (segments, measured) = (bounded::lru(KEPT_SEGMENTS), bounded::lru(MEASURED_SEGMENTS));
+        Self { segments: Mutex::new(segments), measured: Mutex::new(measured) }
     }
 }
 
@@ -54,6 +53,9 @@ impl KnownTimes {
 impl PartitionView {
     /// Source bytes that [`Self::times`] would read; more than any number of them where a segment must be unpacked.
     pub fn times_cost(&self, env: &Env<'_>, segment: &Segment) -> u64 {
+        if segment.is_looked_through() {
+            return 0;
+        }
         if !segment.is_at_hand() {
             return u64::MAX;
         }
@@ -70,8 +72,13 @@ impl PartitionView {
         let mut has_worked = false;
         loop {
             let mut times = lock(&known);
+            // Asked first: it may be written to and sealed meanwhile.
+            let is_sealed = !segment.is_active();
             let (file, len) = segment.open()?;
             if times.unread(segment, &file, len) == 0 {
+                if is_sealed && times.is_all() {
+                    let _ = segment.facts.largest.set(times.largest());
+                }
                 if has_worked {
                     save(env, segment, &times);
                 }
@@ -143,6 +150,10 @@ impl PartitionView {
         let start = self.start()?;
         let found = self.with_env(committed, |env| {
             for segment in self.partition.segments()?.iter().filter(|segment| segment.below() > start) {
+                let is_older = |largest: &Option<Timestamp>| largest.is_none_or(|largest| largest < time);
+                if segment.facts.largest.get().is_some_and(is_older) {
+                    continue;
+                }
                 let times = self.times(env, segment)?;
                 if times.largest().is_some_and(|largest| largest >= time)
                     && let Some(found) = times.first_at(segment, time, start)?

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use lru::LruCache;
 
 use crate::log::LogError;
+use crate::log::bounded;
 use crate::log::files::unpacked::UnpackedFiles;
 use crate::log::files::{FileId, SourceFile, open};
 
@@ -27,7 +28,7 @@ pub struct FilePool {
 impl FilePool {
     /// A pool of at most `capacity` descriptors.
     pub fn new(capacity: NonZeroUsize) -> Self {
-        let (open, cuts) = (Mutex::new(LruCache::new(capacity)), AtomicU64::new(0));
+        let (open, cuts) = (Mutex::new(bounded::lru(capacity.get())), AtomicU64::new(0));
         Self { open, cuts, unpacked: UnpackedFiles::default() }
     }
 

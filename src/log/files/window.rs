@@ -7,7 +7,7 @@ use crate::log::files::{ReadAt, read_full};
 /// Bytes read at once; fits a core's second-level cache, so that checking and rendering read from there.
 pub(in crate::log) const CHUNK: usize = 256 * 1024;
 /// And at first: many only look at one place.
-const FIRST: usize = 64 * 1024;
+const FIRST: usize = 32 * 1024;
 
 /// The part of the file that is in memory.
 #[derive(Debug, Default)]

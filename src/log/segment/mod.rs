@@ -28,7 +28,7 @@ pub mod times;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::SystemTime;
 
 use zerocopy::FromBytes;
@@ -74,6 +74,17 @@ pub struct Segment {
     below: AtomicI64,
     end: Mutex<Option<SegmentEnd>>,
     pinned: Mutex<Weak<SourceFile>>,
+    /// What was found of it once no more could come to it: a look for one thing among thousands of segments skips by these.
+    pub facts: Facts,
+}
+
+/// What is so of a sealed segment as long as it is the same.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// The largest timestamp of its batches; `None` inside when it has none.
+    pub largest: OnceLock<Option<Timestamp>>,
+    /// How many records are in it.
+    pub records: OnceLock<u64>,
 }
 
 /// How a segment was compressed as a file, and the length of that.
@@ -153,6 +164,7 @@ impl Segment {
             below: AtomicI64::new(below.0),
             end: Mutex::new(None),
             pinned: Mutex::default(),
+            facts: Facts::default(),
         }
     }
 
@@ -219,6 +231,11 @@ impl Segment {
         let reach = from.saturating_add(WRITTEN);
         let is_reserved = len > reach && file.next_data(reach).is_none_or(|data| data >= len);
         if is_reserved { WRITTEN } else { len.saturating_sub(from) }
+    }
+
+    /// Whether it is sealed, and the times of all its batches were known once.
+    pub fn is_looked_through(&self) -> bool {
+        self.facts.largest.get().is_some()
     }
 
     /// Whether it was found to be cut or replaced.
@@ -495,18 +512,19 @@ impl Segment {
     fn search_index(&self, before: impl Fn(i64, u64) -> bool) -> Option<Neighbours> {
         let index = files::open(&self.beside(FileType::OffsetIndex)).ok()?;
         let entries = index.metadata().ok()?.len() / OFFSET_ENTRY_LEN as u64;
+        let mut index = IndexReader { file: &index, first: 0, bytes: Vec::new() };
         let (mut low, mut high) = (0, entries);
         while low < high {
             let middle = low + (high - low) / 2;
-            match index_entry(&index, middle) {
+            match index.entry(middle) {
                 // Unused slots of a preallocated index are zeros.
                 Some((offset, position)) if position > 0 && before(offset, position) => low = middle + 1,
                 _ => high = middle,
             }
         }
-        let indexed = |number: u64| {
-            let (above, _) = index_entry(&index, number.checked_sub(1)?)?;
-            let (offset, position) = index_entry(&index, number)?;
+        let mut indexed = |number: u64| {
+            let (above, _) = index.entry(number.checked_sub(1)?)?;
+            let (offset, position) = index.entry(number)?;
             Some(Indexed { position: Position(position), offset, above })
         };
         Some((indexed(low.checked_sub(2)?)?, indexed(low - 1)?))
@@ -522,14 +540,35 @@ impl Segment {
     }
 }
 
-/// Entry number `number`: relative offset and position; `None` for what no entry can be.
-fn index_entry(index: &impl ReadAt, number: u64) -> Option<(i64, u64)> {
-    let mut bytes = [0; OFFSET_ENTRY_LEN];
-    if files::read_full(index, &mut bytes, number * OFFSET_ENTRY_LEN as u64).ok()? < bytes.len() {
-        return None;
+/// Entries of an index, read some at a time: the last steps of a search ask for neighbours.
+struct IndexReader<'a, T> {
+    file: &'a T,
+    /// The number of the first entry in `bytes`.
+    first: u64,
+    bytes: Vec<u8>,
+}
+
+impl<T: ReadAt> IndexReader<'_, T> {
+    /// How many entries are read at once.
+    const AROUND: u64 = 64;
+
+    /// Entry number `number`: relative offset and position; `None` for what no entry can be.
+    fn entry(&mut self, number: u64) -> Option<(i64, u64)> {
+        if self.known(number).is_none() {
+            self.first = number.saturating_sub(Self::AROUND / 2);
+            self.bytes.resize(Self::AROUND as usize * OFFSET_ENTRY_LEN, 0);
+            let from = self.first * OFFSET_ENTRY_LEN as u64;
+            let read = files::read_full(self.file, &mut self.bytes, from).unwrap_or(0);
+            self.bytes.truncate(read);
+        }
+        let entry = StoredOffsetEntry::read_from_bytes(self.known(number)?).ok()?;
+        Some((i64::from(entry.relative_offset()), u64::try_from(entry.position()).ok()?))
     }
-    let entry = StoredOffsetEntry::read_from_bytes(&bytes).ok()?;
-    Some((i64::from(entry.relative_offset()), u64::try_from(entry.position()).ok()?))
+
+    fn known(&self, number: u64) -> Option<&[u8]> {
+        let at = usize::try_from(number.checked_sub(self.first)?).ok()?.checked_mul(OFFSET_ENTRY_LEN)?;
+        self.bytes.get(at..at.checked_add(OFFSET_ENTRY_LEN)?)
+    }
 }
 
 /// The base offset that the name of a segment's `.log` says.

@@ -159,6 +159,11 @@ impl Times {
         self.ended == Some(len) && self.unreadable.is_none_or(|version| version == segment.version())
     }
 
+    /// Whether its end was met, with nothing behind it that may become readable in place.
+    pub const fn is_all(&self) -> bool {
+        self.ended.is_some() && self.unreadable.is_none()
+    }
+
     /// Looks at the next few MiB of the segment; the source bytes read, 0 at its end as it is now.
     ///
     /// # Errors

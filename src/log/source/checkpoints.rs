@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::format::checkpoint;
 use crate::log::files;
+use crate::log::moment;
 use crate::units::{Offset, TopicPartition};
 
 /// The largest checkpoint that is read: 200,000 partitions with the longest names.
@@ -44,6 +45,10 @@ impl CheckpointFile {
 
     fn refreshed(&self) -> std::sync::MutexGuard<'_, Known> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if moment::was_looked_at(self) {
+            return known;
+        }
+        moment::look_at(self);
         let state = std::fs::symlink_metadata(&self.path).ok();
         let state = state.map(|meta| (meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec()));
         if known.state == state {

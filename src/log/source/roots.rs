@@ -133,6 +133,9 @@ impl Listing {
             if base_of_name(&file).is_some() || ArchivedName::parse(&name).is_some() {
                 listing.segments += 1;
                 listing.first_segment = listing.first_segment.filter(|first| *first < file).or(Some(file));
+            } else if listing.partitions > 0 && PartitionDir::parse(&name).is_some() {
+                // One that is known for one is enough: a broker has thousands, and to look into them takes long from a cold disk.
+                listing.partitions += 1;
             } else if PartitionDir::parse(&name).is_some() && holds_log(&file)
                 || tiered::partitions(&file).is_some_and(|found| !found.is_empty())
             {
