@@ -147,6 +147,22 @@ fn builder(codec: Codec) -> BatchBuilder {
     BatchBuilder::new(encoder::Compression { codec, level: None })
 }
 
+/// A line whose end has not come is refused only if no batch could hold it.
+#[test]
+fn the_longest_value_of_a_batch_fits_and_a_longer_one_does_not() {
+    for most in (0..400).chain(16_000..16_800).chain(2_000_000..2_000_300) {
+        let longest = BatchBuilder::longest_value(most);
+        let value = vec![b'x'; longest + 1];
+        let fits = |len: usize| {
+            let new =
+                NewRecord { timestamp: Timestamp(7), key: None, value: Some(&value[..len]), headers: &[] };
+            builder(Codec::None).push(&new, most)
+        };
+        assert!(!fits(longest + 1), "{most}");
+        assert!(longest == 0 || fits(longest), "{most}");
+    }
+}
+
 /// Makes the checksum of a batch of magic 2 right again.
 fn repair_checksum(bytes: &mut [u8]) {
     let crc = crc32c::crc32c(&bytes[21..]);

@@ -10,7 +10,7 @@ use zerocopy::IntoBytes;
 use crate::format::batch::{Codec, HEADER_V2_LEN, LOG_APPEND_TIME, RawHeader, SIZE_OVERHEAD, checksum_v2};
 use crate::format::compression::encoder::{Compression, Encoder};
 use crate::format::record::Header;
-use crate::format::written_record::{WrittenHeaders, WrittenRecord};
+use crate::format::written_record::{WrittenHeaders, WrittenRecord, longest_value};
 use crate::units::{LeaderEpoch, Offset, Timestamp};
 
 /// A record that gets its offset from its place.
@@ -94,6 +94,11 @@ impl BatchBuilder {
         self.max_timestamp = if self.is_empty() { base } else { self.max_timestamp.max(record.timestamp) };
         (self.count, self.base_timestamp) = (count, base);
         true
+    }
+
+    /// The longest value that a batch of no more than `most` bytes can hold, without key and headers.
+    pub fn longest_value(most: usize) -> usize {
+        longest_value(most.saturating_sub(HEADER_V2_LEN))
     }
 
     /// Makes the whole batch, with offsets from `base` on; it stays, as [`Self::batch`], until it is [cleared](Self::clear).

@@ -53,6 +53,21 @@ impl WrittenRecord<'_> {
     }
 }
 
+/// The longest value of a record that takes no more than `most` bytes and is the first of its batch, without key and headers.
+pub(super) fn longest_value(most: usize) -> usize {
+    /// Attributes, both deltas, no key, no headers: a byte each.
+    const OTHERS: usize = 5;
+    let len = |value: usize| {
+        let body = varlong_len(signed(value)).saturating_add(value).saturating_add(OTHERS);
+        varlong_len(signed(body)).saturating_add(body)
+    };
+    let mut value = most;
+    while value > 0 && len(value) > most {
+        value = value.saturating_sub(len(value).saturating_sub(most));
+    }
+    value
+}
+
 impl WrittenHeaders<'_> {
     fn count(&self) -> usize {
         match self {

@@ -29,6 +29,15 @@ pub struct Selection {
     end: Option<Offset>,
     extent: Extent,
     parts: Mutex<Vec<Arc<Part>>>,
+    ends: Mutex<Ends>,
+}
+
+/// Where each of the parts in front that can't change ends in the file: of 100,000 segments none is asked that is not read.
+#[derive(Debug, Default)]
+struct Ends {
+    /// The partition's: a truncation may make a segment the last one again.
+    generation: u64,
+    ends: Vec<u64>,
 }
 
 /// How far a selection goes.
@@ -80,7 +89,16 @@ impl Selection {
         start: Offset,
         end: Option<Offset>,
     ) -> Self {
-        Self { view, committed, format, start, end, extent: Extent::Log, parts: Mutex::default() }
+        Self {
+            view,
+            committed,
+            format,
+            start,
+            end,
+            extent: Extent::Log,
+            parts: Mutex::default(),
+            ends: Mutex::default(),
+        }
     }
 
     /// The same, ending with the segment in which it begins, also when another one follows that later.
@@ -108,7 +126,7 @@ impl Selection {
                 Effort::All | Effort::Background => u64::MAX,
             };
             let env = &Env { paced: effort == Effort::Background, ..*env };
-            let (mut total, mut index) = (0, 0);
+            let (mut index, mut total) = self.part_before(u64::MAX);
             while let Some(part) = self.part(env, index)? {
                 let was_final = Self::is_final(env, &part);
                 let Some(len) = self.measured_len(env, &part, &mut left)? else { return Ok(None) };
@@ -120,10 +138,37 @@ impl Selection {
                 if !was_final || self.ends_in(&part) {
                     break;
                 }
+                self.note_end(&part, index, total);
                 index += 1;
             }
             Ok(Some(total))
         })
+    }
+
+    /// The number of a part, and where it begins in the file: of those whose ends can't change, or the first behind them, the one that
+    /// holds byte `at`.
+    fn part_before(&self, at: u64) -> (usize, u64) {
+        let Ends { ends, .. } = &*self.ends();
+        let index = ends.partition_point(|end| *end <= at);
+        (index, index.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0))
+    }
+
+    /// Keeps where a part ends, if neither it nor those in front of it can change.
+    fn note_end(&self, part: &Part, index: usize, end: u64) {
+        let mut ends = self.ends();
+        if part.sealed_len().is_some() && ends.ends.len() == index {
+            ends.ends.push(end);
+        }
+    }
+
+    fn ends(&self) -> MutexGuard<'_, Ends> {
+        let generation = self.view.partition.generation();
+        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = ends.ends.len().checked_sub(1).and_then(|last| self.lock().get(last).cloned());
+        if ends.generation != generation || last.is_some_and(|last| last.sealed_len().is_none()) {
+            *ends = Ends { generation, ends: Vec::new() };
+        }
+        ends
     }
 
     /// The length of a part, measured as far as the selection needs it; `None` when that costs more than is left.
@@ -157,9 +202,11 @@ impl Selection {
 
     /// Whether a byte lies no further than so many bytes behind those that are known.
     pub fn is_near(&self, at: u64, distance: u64) -> bool {
-        let mut left = at.saturating_sub(distance);
+        let from = at.saturating_sub(distance);
+        let (index, start) = self.part_before(from);
+        let mut left = from - start;
         left == 0
-            || self.lock().iter().any(|part| {
+            || self.lock().iter().skip(index).any(|part| {
                 left = left.saturating_sub(part.known_len(self.format));
                 left == 0
             })
@@ -197,8 +244,7 @@ impl Selection {
         self.view.with_env(self.committed, |env| {
             let begun = out.len();
             let goal = begun.saturating_add(len);
-            let mut part_start = 0;
-            let mut index = 0;
+            let (mut index, mut part_start) = self.part_before(at);
             while out.len() < goal {
                 let Some(part) = self.part(env, index)? else { break };
                 let known = part.sealed_len();
@@ -221,6 +267,7 @@ impl Selection {
                     }
                 }
                 part_start += self.part_len(env, &part)?;
+                self.note_end(&part, index, part_start);
                 index += 1;
             }
             Ok(())
@@ -241,7 +288,7 @@ impl Selection {
     /// Has the blocks made that hold these bytes.
     fn make(&self, env: &Env<'_>, reader: &Reader, bytes: Range<u64>) -> Result<(), ViewError> {
         let mut at = bytes.start;
-        let (mut part_start, mut index) = (0, 0);
+        let (mut index, mut part_start) = self.part_before(at);
         while at < bytes.end {
             let Some(part) = self.part(env, index)? else { break };
             let part_end = part_start + self.part_len(env, &part)?;

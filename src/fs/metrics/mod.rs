@@ -139,7 +139,7 @@ fn add_reading(fs: &Fs, text: &mut Exposition) {
         ("topicfs_rendered_blocks_total", "Blocks of records that were rendered.", &counts.rendered_blocks),
         (
             "topicfs_rendered_block_hits_total",
-            "Blocks that were wanted and had been rendered before.",
+            "Blocks that were there when they were wanted: rendered ahead of their reader, or for another read.",
             &counts.rendered_hits,
         ),
         ("topicfs_rendered_bytes_total", "Bytes that records were rendered to.", &counts.rendered_bytes),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::format::batch_builder::BatchBuilder;
 use crate::log::append::appender::{AppendError, Appender, Appending};
 use crate::units::Timestamp;
 use crate::view::lines::assembler::{LineAssembler, LineEnd};
@@ -10,9 +11,6 @@ use crate::view::lines::{LineFormat, LineRecord, parse};
 
 /// How much longer than the largest batch a line may be: escapes of `.jsonl` are six bytes for one.
 const LINE_FACTOR: usize = 8;
-
-/// More than a batch adds to the bytes of its only value.
-const BATCH_FRAME: usize = 128;
 
 /// Writes what comes through one handle to a partition.
 #[derive(Debug)]
@@ -54,7 +52,7 @@ impl LineWriter {
         let most = match format {
             LineFormat::Tsv | LineFormat::Jsonl => most.saturating_mul(LINE_FACTOR),
             // What is kept till the last close must fit into a batch then.
-            LineFormat::Text | LineFormat::Nul | LineFormat::Blob => most.saturating_sub(BATCH_FRAME),
+            LineFormat::Text | LineFormat::Nul | LineFormat::Blob => BatchBuilder::longest_value(most),
         };
         Self { assembler: LineAssembler::new(format, most), appender, records: 0 }
     }
