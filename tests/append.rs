@@ -11,7 +11,7 @@ mod common;
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use common::mounted::topicfs;
 use common::shown;
@@ -46,6 +46,13 @@ impl Own {
     fn open(&self) -> OwnedDirectory {
         OwnedDirectory::open(self.path(), Arc::new(SystemDisk), Limits::default()).unwrap()
     }
+}
+
+/// A program that is started has the locks of the other tests until it runs: they take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn name(topic: &str) -> TopicPartition {
@@ -98,6 +105,7 @@ fn assert_sound(path: &Path) {
 
 #[test]
 fn what_is_appended_is_there_and_goes_on_after_a_close() {
+    let _turn = turn();
     for codec in [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
         let own = Own::new();
         let config = LogConfig {
@@ -126,6 +134,7 @@ fn what_is_appended_is_there_and_goes_on_after_a_close() {
 /// A broker empties a log that ends before the start that is written down for it.
 #[test]
 fn a_partition_that_is_made_again_has_nothing_of_the_one_before() {
+    let _turn = turn();
     let own = Own::new();
     let config = LogConfig::default();
     let written = |file: &str| fs::read_to_string(own.path().join(file)).unwrap_or_default();
