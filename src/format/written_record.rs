@@ -65,6 +65,10 @@ pub(super) fn longest_value(most: usize) -> usize {
     while value > 0 && len(value) > most {
         value = value.saturating_sub(len(value).saturating_sub(most));
     }
+    // Its length took a byte more while it was longer.
+    while len(value.saturating_add(1)) <= most {
+        value = value.saturating_add(1);
+    }
     value
 }
 

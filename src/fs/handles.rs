@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::fs::appending::AppendFile;
 use crate::fs::by_key::KeyListing;
@@ -133,6 +134,12 @@ impl Handles {
             } += 1;
         }
         [("file", files), ("directory", directories), ("follow", follows), ("append", appends)]
+    }
+
+    /// Gives up what is made ahead of readers that have not come for so long.
+    pub fn expire_readers(&self, idle: Duration) {
+        let readers: Vec<_> = self.lock().1.values().map(|handle| handle.reader.clone()).collect();
+        readers.iter().for_each(|reader| reader.expire(idle));
     }
 
     /// Drops a handle and returns it.

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::view::blocks::{self, RenderedKey};
 use crate::view::format::Format;
@@ -18,8 +19,10 @@ use crate::view::run::{Placed, Run};
 
 /// A reader is this far ahead at least, and as far as it reads in a few calls.
 const WINDOW: u64 = 1024 * 1024;
-/// And never farther.
+/// And never farther, unless blocks are that large.
 const LARGEST_WINDOW: u64 = 4 * 1024 * 1024;
+/// However large they are, so many are ahead: one is being read while another is made.
+const FEWEST: usize = 2;
 /// Reads, each behind the one before, after which it is believed that others follow.
 const BELIEVED: u32 = 2;
 /// What is made ahead for all readers together: half of the blocks that are kept, so that none goes before it is read.
@@ -91,6 +94,8 @@ struct Place {
     /// Up to where blocks are made ahead.
     until: u64,
     made: VecDeque<Made>,
+    /// When it was read last.
+    last: Option<Instant>,
 }
 
 impl Default for Ahead {
@@ -220,10 +225,12 @@ impl Reader {
         let mut place = self.lock();
         // The kernel may ask for several pieces at once, and hear of them in another order.
         let is_near = at <= place.next.saturating_add(window) && at.saturating_add(window) >= place.next;
+        let last = Some(Instant::now());
         if !is_near || len == 0 {
-            *place = Place { next: at.saturating_add(len), ..Place::default() };
+            *place = Place { next: at.saturating_add(len), last, ..Place::default() };
             return None;
         }
+        place.last = last;
         place.streak = place.streak.saturating_add(1);
         place.next = place.next.max(at.saturating_add(len));
         let next = place.next;
@@ -231,8 +238,17 @@ impl Reader {
             place.made.pop_front();
         }
         place.until = place.until.max(next);
-        let is_short = place.until - next <= window / 2;
-        (place.streak >= BELIEVED && is_short).then_some(place.until..next.saturating_add(window))
+        let is_short = place.until - next <= window / 2 || place.made.len() < FEWEST;
+        let end = next.saturating_add(window).max(place.until.saturating_add(1));
+        (place.streak >= BELIEVED && is_short).then_some(place.until..end)
+    }
+
+    /// Gives up what is made for somebody who has not come for so long: others may have it.
+    pub fn expire(&self, idle: Duration) {
+        let mut place = self.lock();
+        if !place.made.is_empty() && place.last.is_some_and(|last| last.elapsed() >= idle) {
+            *place = Place { next: place.next, last: place.last, ..Place::default() };
+        }
     }
 
     /// Has a block made that ends at `end` in the file; whether it will be.
@@ -269,5 +285,7 @@ mod tests {
         assert_eq!(reader.has_read(gib + 2 * WINDOW, mib), None, "and may be looking for something");
         let next = gib + 3 * WINDOW;
         assert_eq!(reader.has_read(gib + WINDOW, mib), Some(next..next + LARGEST_WINDOW), "out of order");
+        reader.expire(Duration::ZERO);
+        assert_eq!(reader.has_read(next, mib), Some(next + WINDOW..next + WINDOW + LARGEST_WINDOW));
     }
 }
