@@ -22,6 +22,7 @@ impl Fs {
             while let Some(fs) = fs.upgrade() {
                 fs.source().close_idle(IDLE);
                 fs.dump_pool().expire(IDLE);
+                fs.shared().give_up_idle();
                 let tree = fs.source().tree();
                 if !Arc::ptr_eq(&tree, &known) {
                     fs.forget_gone(&tree);

@@ -1,20 +1,23 @@
 //! What all partitions of a mount share: bounded pools and caches.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use lru::LruCache;
 
-use crate::format::batch::Decoder;
+use crate::format::batch::{Batch, Decoder, Limits};
 use crate::log::bounded;
 use crate::log::keys::KeySpace;
 use crate::log::segment::SegmentUid;
 use crate::log::sidecar::Sidecars;
 use crate::view::format::Format;
+use crate::view::permits::{LARGE_BYTES, Permit, Permits};
 use crate::view::run::Run;
 
-/// Rendered blocks kept, in bytes.
-const RENDERED_BYTES: usize = 32 * 1024 * 1024;
+/// Rendered blocks kept while they are in use, in bytes: those that 32 readers of batches of 4 MiB are in the midst of. With fewer each read
+/// would decode its batch again.
+const RENDERED_BYTES: usize = 144 * 1024 * 1024;
 /// And at most this many of them.
 const RENDERED_BLOCKS: usize = 4096;
 /// Runs of whole segments kept; those in use by open files don't count. A partition may have a thousand segments, a mount 10,000 partitions.
@@ -36,6 +39,8 @@ pub struct Shared {
     pace: Option<Pace>,
     rendered: Mutex<Rendered>,
     workspaces: Mutex<Vec<Workspace>>,
+    permits: Permits,
+    was_used: AtomicBool,
     runs: Mutex<Runs>,
 }
 
@@ -134,6 +139,8 @@ impl Shared {
             pace: max_read_rate.map(Pace::new),
             rendered: Mutex::new(Rendered { blocks: LruCache::unbounded(), bytes: 0, spare: Vec::new() }),
             workspaces: Mutex::default(),
+            permits: Permits::new(LARGE_BYTES),
+            was_used: AtomicBool::new(false),
             runs: Mutex::new(bounded::lru(KEPT_RUNS)),
         }
     }
@@ -143,8 +150,14 @@ impl Shared {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A permit for decoding a batch. It is to be held until the decoder has given back what the batch took.
+    pub fn permit(&self, batch: &Batch<'_>, limits: &Limits) -> Permit<'_> {
+        self.permits.take(batch.decoded_at_most(limits))
+    }
+
     /// Runs `work` with buffers from the pool.
     pub fn with_workspace<T>(&self, work: impl FnOnce(&mut Workspace) -> T) -> T {
+        self.was_used.store(true, Ordering::Relaxed);
         let mut workspace = self.lock_workspaces().pop().unwrap_or_default();
         let result = work(&mut workspace);
         workspace.input.shrink_to(KEEP_BYTES);
@@ -155,6 +168,24 @@ impl Shared {
             idle.push(workspace);
         }
         result
+    }
+
+    /// Gives up rendered blocks and buffers, if nobody has used any since this was called last.
+    pub fn give_up_idle(&self) {
+        if self.was_used.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let mut rendered = self.lock_rendered();
+        let is_done = |(_, slot): &(&RenderedKey, &Slot)| slot.get().is_some();
+        let done: Vec<_> = rendered.blocks.iter().filter(is_done).map(|(key, _)| *key).collect();
+        for key in done {
+            if let Some(slot) = rendered.blocks.pop(&key) {
+                rendered.dropped(slot);
+            }
+        }
+        rendered.spare.clear();
+        drop(rendered);
+        self.lock_workspaces().clear();
     }
 
     /// Waits as long as reading `bytes` takes at the rate that measuring is allowed.
@@ -174,6 +205,7 @@ impl Shared {
         key: RenderedKey,
         render: impl Fn(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<Arc<Vec<u8>>, E> {
+        self.was_used.store(true, Ordering::Relaxed);
         let slot = self.lock_rendered().blocks.get_or_insert(key, Slot::default).clone();
         let make = || {
             let mut buffer = self.lock_rendered().spare.pop().unwrap_or_default();
@@ -221,6 +253,24 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_nobody_uses_is_given_up() {
+        let shared = Shared::new(None, KeySpace::new(0, Vec::new()), None);
+        let key =
+            RenderedKey { segment: SegmentUid::next(), span: (0, 1), format: Format::Text, committed: false };
+        let render = |buffer: &mut Vec<u8>| -> Result<(), ()> {
+            buffer.resize(1 << 20, 1);
+            Ok(())
+        };
+        drop(shared.rendered(key, render));
+        shared.give_up_idle();
+        assert!(shared.is_rendered(&key), "it was used a moment ago");
+        shared.give_up_idle();
+        assert!(!shared.is_rendered(&key));
+        let rendered = shared.lock_rendered();
+        assert_eq!((rendered.bytes, rendered.spare.len()), (0, 0));
+    }
 
     #[test]
     fn a_rate_is_kept_by_all_that_read_together() {
