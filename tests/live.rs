@@ -194,6 +194,8 @@ fn topics_come_and_go() {
     wait_until("deleted", || mounted::names(&mounted.path("t")).contains(&"0.delete".to_owned()));
     assert!(!mounted::names(&mounted.path("t")).contains(&"0".to_owned()));
     assert!(!mounted::read(&mounted.path("t/0.delete/log")).is_empty());
+    // The kernel may believe the name for a tenth of a second.
+    wait_until("gone", || fs::metadata(mounted.path("t/0")).is_err());
     assert_eq!(fs::metadata(mounted.path("t/0")).expect_err("gone").raw_os_error(), Some(libc::ENOENT));
 
     fs::remove_dir_all(&deleted).expect("partition can be removed");

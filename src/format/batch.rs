@@ -26,6 +26,7 @@ use zerocopy::byteorder::big_endian::{I16, I32, I64, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 pub use crate::format::compression::Decoder;
+use crate::format::compression::bound;
 pub use crate::format::error::{BatchError, RecordFault};
 use crate::format::message_set;
 use crate::format::record::TimestampType;
@@ -375,6 +376,20 @@ impl<'a> Batch<'a> {
         }
         let first = self.records(decoder, limits).ok()?.next()?.ok()?;
         Some(first.offset)
+    }
+
+    /// How much of a decoder's memory [`Self::records`] may take at most, as far as that is told without decompressing; 0 without a codec.
+    pub fn decoded_at_most(&self, limits: &Limits) -> usize {
+        /// What people's data come to, and more.
+        const OLD_RATIO: usize = 64;
+        let most = match self.header.magic {
+            2 => {
+                bound::decoded_at_most(self.header.codec, self.bytes.get(HEADER_V2_LEN..).unwrap_or_default())
+            }
+            _ if self.header.codec == Codec::None => 0,
+            _ => self.bytes.len().saturating_mul(OLD_RATIO),
+        };
+        most.min(limits.max_decoded_bytes)
     }
 
     /// The batch's records, decompressed into `decoder`'s buffer where they are compressed.

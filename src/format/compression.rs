@@ -8,6 +8,7 @@ use zstd::zstd_safe::DCtx;
 use crate::format::batch::{Codec, Limits};
 use crate::format::error::BatchError;
 
+pub(in crate::format) mod bound;
 pub mod encoder;
 mod gzip;
 mod lz4;

@@ -23,6 +23,7 @@ impl Fs {
                 fs.source().close_idle(IDLE);
                 fs.dump_pool().expire(IDLE);
                 fs.handles().expire_readers(IDLE);
+                fs.shared().give_up_idle();
                 let tree = fs.source().tree();
                 if !Arc::ptr_eq(&tree, &known) {
                     fs.forget_gone(&tree);

@@ -1,8 +1,8 @@
 //! One look at the source for all that a short request asks of it.
 //!
-//! A request sees the source as it is: its directories are looked at, and listed again when they have changed. What answers a request asks a
-//! dozen times for the same listing, and the first look is as good as the last one: within a moment each is taken once. A moment is
-//! one thread's, and ends when its guard is dropped; who tries something again because the source has changed begins a new one.
+//! A request sees the source as it is: its data directories and checkpoints are looked at, and read again when they have changed. What answers a
+//! request asks a dozen times for them, and the first look is as good as the last one: within a moment each is taken once. A moment is
+//! one thread's, and ends when its guard is dropped. Segments are not part of it: one that is met cut or replaced is looked for anew at once.
 
 use std::cell::RefCell;
 

@@ -12,7 +12,6 @@ use crate::format::batch::{Batch, Header, Limits};
 use crate::format::names::{self, FileState, FileType};
 use crate::log::LogError;
 use crate::log::files::{self, FileId, FilePool, TIME_GRAIN};
-use crate::log::moment::{self, Moment};
 use crate::log::problem::Problem;
 use crate::log::segment::heads;
 use crate::log::segment::scan::{Step, Tail};
@@ -167,17 +166,6 @@ impl Partition {
     /// # Errors
     /// [`LogError::Stale`] when the directory is gone.
     pub fn segments(&self) -> Result<Arc<[Arc<Segment>]>, LogError> {
-        if moment::was_looked_at(self)
-            && let Some(listed) = self.state.read().unwrap_or_else(PoisonError::into_inner).as_ref()
-        {
-            return Ok(listed.segments.clone());
-        }
-        let segments = self.look()?;
-        moment::look_at(self);
-        Ok(segments)
-    }
-
-    fn look(&self) -> Result<Arc<[Arc<Segment>]>, LogError> {
         let directory = self.directory_state()?;
         if let Some(listed) = self.current(&directory) {
             return Ok(listed);
@@ -205,7 +193,6 @@ impl Partition {
         let wanted = listed.segments.get(first..behind).unwrap_or_default();
         if takes_a_moment(wanted.len()) && !wanted.iter().all(|segment| segment.is_in_place()) {
             listed.looked_over.lock().unwrap_or_else(PoisonError::into_inner).at = None;
-            Moment::again();
         }
     }
 
@@ -443,11 +430,16 @@ impl Listed {
         let begun = Instant::now();
         let is_same = |segment: &Arc<Segment>| !segment.was_cut() && (!is_due || segment.is_in_place());
         let is_in_place = self.segments.iter().all(is_same);
+        if !is_in_place {
+            // Whoever looks next, until it is listed again, must find it too.
+            last.at = None;
+            return false;
+        }
         if is_due {
             (last.at, last.took) = (Some(begun), begun.elapsed());
         }
         last.cuts = cuts;
-        is_in_place
+        true
     }
 }
 
@@ -489,4 +481,47 @@ fn lower_bound(file: &SegmentFile, before: Option<&Arc<Segment>>, limits: Limits
     }
     let first = heads::first_offset(log, file.len, limits).ok().flatten();
     first.map_or(file.base, |first| first.min(file.base))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::*;
+    use crate::format::testing::hex;
+
+    const TWO_RECORDS: &str = "00000000000000050000004400000003025c40b3f900000000000100000000000003e8\
+        00000000000003eaffffffffffffffffffffffffffff0000000210000000026b02760012000402010102026801";
+
+    /// The listing is asked for twice before it is made anew: by whoever finds it stale, and again when it is their turn.
+    #[test]
+    fn a_listing_that_was_found_stale_is_not_taken_for_current_by_who_asks_next() {
+        let directory = tempfile::tempdir().unwrap();
+        let name = |base: i64| directory.path().join(format!("{base:020}.log"));
+        let batch = hex(TWO_RECORDS);
+        std::fs::write(name(5), &batch).unwrap();
+        let mut next = batch.clone();
+        next[7] = 7;
+        std::fs::write(name(7), &next).unwrap();
+        let pool = Arc::new(FilePool::new(NonZeroUsize::new(8).unwrap()));
+        let topic = TopicPartition { topic: "t".to_owned(), partition: 0 };
+        let origin = Origin::Directory(directory.path().to_owned());
+        let partition =
+            Partition::new(topic, "0".to_owned(), origin, Bounds::default(), pool, Limits::default());
+        // What is young may have changed unseen, and is listed again anyway.
+        std::thread::sleep(2 * TIME_GRAIN);
+        let before = partition.segments().unwrap();
+        for segment in before.iter() {
+            assert!(matches!(segment.scan(segment.start()).unwrap().step().unwrap(), Step::Batch { .. }));
+        }
+        // As long as it was, with another leader epoch, which the checksum leaves out.
+        let mut other = batch;
+        other[15] = 9;
+        std::fs::write(name(5), &other).unwrap();
+        partition.look_over(Offset(0)..Offset(10));
+        let after = partition.segments().unwrap();
+        assert_ne!(after[0].uid, before[0].uid);
+        assert_eq!(after[1].uid, before[1].uid);
+        assert_eq!(partition.generation(), 1);
+    }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::view::blocks::{self, RenderedKey};
+use crate::view::blocks::RenderedKey;
 use crate::view::format::Format;
 use crate::view::partition_view::PartitionView;
 use crate::view::run::{Placed, Run};
@@ -25,8 +25,8 @@ const LARGEST_WINDOW: u64 = 4 * 1024 * 1024;
 const FEWEST: usize = 2;
 /// Reads, each behind the one before, after which it is believed that others follow.
 const BELIEVED: u32 = 2;
-/// What is made ahead for all readers together: half of the blocks that are kept, so that none goes before it is read.
-const ALL_BYTES: usize = blocks::KEPT_BYTES / 2;
+/// What is made ahead for all readers together.
+const ALL_BYTES: usize = 16 * 1024 * 1024;
 /// More threads than this find no work.
 const MOST_THREADS: usize = 8;
 

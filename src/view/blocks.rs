@@ -8,8 +8,9 @@ use crate::log::segment::SegmentUid;
 use crate::view::buffers::{Buffer, Buffers};
 use crate::view::format::Format;
 
-/// Rendered blocks kept, in bytes.
-pub(super) const KEPT_BYTES: usize = 32 * 1024 * 1024;
+/// Rendered blocks kept while they are in use, in bytes: those that 32 readers of batches of 4 MiB are in the midst of. With fewer each read
+/// would decode its batch again.
+const KEPT_BYTES: usize = 144 * 1024 * 1024;
 /// And at most this many of them.
 const KEPT_BLOCKS: usize = 4096;
 
@@ -78,6 +79,10 @@ impl Slot {
             *state = State::BeingMade;
         }
         is_wanted
+    }
+
+    fn is_made(&self) -> bool {
+        matches!(*self.lock(), State::Made(_))
     }
 
     fn set(&self, state: State) {
@@ -197,6 +202,14 @@ impl Blocks {
 
     fn slot(&self, key: RenderedKey) -> Arc<Slot> {
         self.lock().blocks.get_or_insert(key, <(Arc<Slot>, usize)>::default).0.clone()
+    }
+
+    /// Drops all that are made.
+    pub fn give_up_made(&self) {
+        let mut kept = self.lock();
+        let made: Vec<_> =
+            kept.blocks.iter().filter(|(_, (slot, _))| slot.is_made()).map(|(key, _)| *key).collect();
+        made.iter().for_each(|key| kept.give_up(key));
     }
 
     /// Drops a block that was read to its end.

@@ -40,6 +40,11 @@ impl Buffers {
         Buffer { bytes, home: self.clone() }
     }
 
+    /// Gives all of them back to the system.
+    pub fn give_up(&self) {
+        *self.lock() = Spare::default();
+    }
+
     fn pop(&self) -> Vec<u8> {
         let mut spare = self.lock();
         let bytes = spare.buffers.pop().unwrap_or_default();

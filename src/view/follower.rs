@@ -227,6 +227,7 @@ impl Follower {
         if last_offset < self.next {
             return Ok(());
         }
+        let _permit = env.shared.permit(batch, &segment.limits());
         let rendered =
             env.shared.with_workspace(|workspace| self.render(env, segment, (batch, position), workspace));
         match rendered {

@@ -82,7 +82,11 @@ impl<'a> Frontier<'a> {
     ) -> bool {
         let len = batch.bytes.len() as u64;
         let first = batch.header.first_known();
-        let (totals, counted) = match self.totals(env, batch, position, workspace) {
+        let permit = env.shared.permit(batch, &self.run.segment.limits());
+        let totals = self.totals(env, batch, position, workspace);
+        workspace.decoder.shrink();
+        drop(permit);
+        let (totals, counted) = match totals {
             Ok(totals) => totals,
             Err(error) => {
                 env.problems.note_records(&self.run.segment, position, len, first, error);

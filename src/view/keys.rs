@@ -285,6 +285,7 @@ impl PartitionView {
             return Ok(None);
         }
         let place = RecordPlace { batch: &batch, position: found.position, segment: &found.segment };
+        let _permit = env.shared.permit(&batch, &found.segment.limits());
         env.shared.with_workspace(|workspace| {
             let records = batch.records(&mut workspace.decoder, &found.segment.limits());
             Ok(records.ok().map(|records| work(records, &place)))

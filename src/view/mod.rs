@@ -23,6 +23,7 @@
 //! | [`times`], `epochs` | records by time, ends of leader epochs, as a broker answers for them |
 //! | [`partition_view`], `counting` | one partition: its runs, records by offset, counting from any place |
 //! | [`keys`], [`key_history`], [`key_list`] | the latest record of a key; all of them as one file; the keys that have a value |
+//! | [`permits`] | memory for decoding, of which large batches wait for their part |
 //! | [`problems`] | damage that was met |
 //! | [`info`], [`configs`] | the summary of a partition; its topic's configs |
 //! | [`overview`] | a line for each partition |
@@ -55,6 +56,7 @@ pub mod merged;
 pub mod overview;
 pub mod partition_view;
 pub mod passing;
+pub mod permits;
 pub mod pieces;
 pub mod problems;
 pub mod reading;

@@ -262,6 +262,7 @@ impl PartitionView {
             return Ok(None);
         }
         let place = RecordPlace { batch: &batch, position: found.position, segment: &found.segment };
+        let _permit = env.shared.permit(&batch, &found.segment.limits());
         env.shared.with_workspace(|workspace| {
             let limits = found.segment.limits();
             let Ok(records) = batch.records(&mut workspace.decoder, &limits) else { return Ok(None) };

@@ -233,7 +233,11 @@ impl Run {
             while !rest.is_empty() {
                 let batch = Batch::parse(rest).map_err(|_| self.stale())?;
                 rest = rest.get(batch.bytes.len()..).unwrap_or_default();
-                if !visit(&batch, position, decoder)? {
+                let permit = env.shared.permit(&batch, &self.segment.limits());
+                let visited = visit(&batch, position, decoder);
+                decoder.shrink();
+                drop(permit);
+                if !visited? {
                     break;
                 }
                 position = position.plus(batch.bytes.len() as u64);

@@ -1,11 +1,12 @@
 //! What all partitions of a mount share: bounded pools and caches.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use lru::LruCache;
 
-use crate::format::batch::Decoder;
+use crate::format::batch::{Batch, Decoder, Limits};
 use crate::log::bounded;
 use crate::log::keys::KeySpace;
 use crate::log::segment::SegmentUid;
@@ -14,6 +15,7 @@ use crate::view::ahead::Ahead;
 use crate::view::blocks::Blocks;
 use crate::view::buffers::{Buffers, LARGEST};
 use crate::view::counts::Counts;
+use crate::view::permits::{LARGE_BYTES, Permit, Permits};
 use crate::view::run::Run;
 
 /// Runs of whole segments kept; those in use by open files don't count. A partition may have a thousand segments, a mount 10,000 partitions.
@@ -38,6 +40,8 @@ pub struct Shared {
     pub counts: Counts,
     pace: Option<Pace>,
     workspaces: Mutex<Vec<Workspace>>,
+    permits: Permits,
+    was_used: AtomicBool,
     runs: Mutex<Runs>,
 }
 
@@ -91,6 +95,8 @@ impl Shared {
             buffers,
             ahead: Ahead::default(),
             workspaces: Mutex::default(),
+            permits: Permits::new(LARGE_BYTES),
+            was_used: AtomicBool::new(false),
             runs: Mutex::new(bounded::lru(KEPT_RUNS)),
         }
     }
@@ -100,8 +106,14 @@ impl Shared {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A permit for decoding a batch. It is to be held until the decoder has given back what the batch took.
+    pub fn permit(&self, batch: &Batch<'_>, limits: &Limits) -> Permit<'_> {
+        self.permits.take(batch.decoded_at_most(limits))
+    }
+
     /// Runs `work` with buffers from the pool.
     pub fn with_workspace<T>(&self, work: impl FnOnce(&mut Workspace) -> T) -> T {
+        self.was_used.store(true, Ordering::Relaxed);
         let mut workspace = self.lock_workspaces().pop().unwrap_or_default();
         let result = work(&mut workspace);
         workspace.input.shrink_to(LARGEST);
@@ -113,6 +125,16 @@ impl Shared {
             idle.push(workspace);
         }
         result
+    }
+
+    /// Gives up rendered blocks and buffers, if nobody has used any since this was called last.
+    pub fn give_up_idle(&self) {
+        if self.was_used.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        self.blocks.give_up_made();
+        self.buffers.give_up();
+        self.lock_workspaces().clear();
     }
 
     /// Waits as long as reading `bytes` takes at the rate that measuring is allowed.
@@ -129,7 +151,34 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+    use crate::view::blocks::RenderedKey;
+    use crate::view::format::Format;
+
+    #[test]
+    fn what_nobody_uses_is_given_up() {
+        let shared = Shared::new(None, KeySpace::new(0, Vec::new()), None);
+        let key =
+            RenderedKey { segment: SegmentUid::next(), span: (0, 1), format: Format::Text, committed: false };
+        let is_kept = || {
+            let made = Cell::new(false);
+            let render = |buffer: &mut Vec<u8>| -> Result<(), ()> {
+                buffer.resize(1 << 20, 1);
+                made.set(true);
+                Ok(())
+            };
+            drop(shared.blocks.get(key, || false, render));
+            !made.get()
+        };
+        shared.with_workspace(|_| ());
+        assert!(!is_kept());
+        shared.give_up_idle();
+        assert!(is_kept(), "it was used a moment ago");
+        shared.give_up_idle();
+        assert!(!is_kept());
+    }
 
     #[test]
     fn a_rate_is_kept_by_all_that_read_together() {

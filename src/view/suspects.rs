@@ -168,6 +168,7 @@ fn render(
         .with_workspace(|Workspace { decoder, scratch, .. }| {
             suspects::for_each(&file, region, &limits, decoder, |suspect, decoder| {
                 scratch.clear();
+                let _permit = env.shared.permit(&suspect.batch, &limits);
                 let Ok(records) = suspect.batch.records(decoder, &limits) else { return };
                 for record in records.flatten().filter(|_| !suspect.batch.header.is_control) {
                     env.renderer.render(Format::Jsonl, &record, scratch);
@@ -181,6 +182,7 @@ fn render(
                     jsonl::push_bytes(suspect.doubt.to_string().as_bytes(), scratch);
                     scratch.extend_from_slice(b"}}\n");
                 }
+                decoder.shrink();
                 visit(suspect, scratch);
             })
         })

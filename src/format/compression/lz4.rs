@@ -48,6 +48,20 @@ pub(super) fn decode(magic: u8, data: &[u8], output: &mut Output) -> Result<(), 
     Ok(())
 }
 
+/// What `data` decompresses to at most, by the number of its blocks.
+pub(super) fn decoded_at_most(data: &[u8]) -> usize {
+    let Ok((frame, mut rest)) = header(0, data) else { return 0 };
+    let mut total: usize = 0;
+    while let Ok((word, after)) = u32_le(rest) {
+        let Ok(len) = usize::try_from(word & !STORED) else { break };
+        let behind = len.saturating_add(if frame.has_block_checksums { 4 } else { 0 });
+        let Some(after) = after.get(behind..).filter(|_| word != 0) else { break };
+        total = total.saturating_add(if word & STORED == 0 { frame.max_block_len } else { len });
+        rest = after;
+    }
+    total
+}
+
 /// Reads the frame's header and returns what follows it.
 fn header(magic: u8, data: &[u8]) -> Result<(Frame, &[u8]), Stop> {
     let descriptor = data.strip_prefix(&MAGIC).ok_or(Stop::Bad("it has no lz4 frame header"))?;

@@ -27,6 +27,26 @@ pub(super) fn decode(data: &[u8], output: &mut Output) -> Result<(), Stop> {
     Ok(())
 }
 
+/// What `data` decompresses to, by its chunks' own lengths.
+pub(super) fn decoded_len(data: &[u8]) -> usize {
+    let len_of = |block: &[u8]| {
+        snap::raw::decompress_len(block).unwrap_or(0).min(block.len().saturating_mul(MAX_RATIO))
+    };
+    let Some(mut rest) = after_header(data) else { return len_of(data) };
+    let mut total: usize = 0;
+    while let Some((len, after)) = rest.split_first_chunk() {
+        if let Some(after) = after_header(rest) {
+            rest = after;
+            continue;
+        }
+        let len = usize::try_from(i32::from_be_bytes(*len)).unwrap_or(usize::MAX);
+        let Some((chunk, after)) = after.split_at_checked(len) else { break };
+        total = total.saturating_add(len_of(chunk));
+        rest = after;
+    }
+    total
+}
+
 fn after_header(data: &[u8]) -> Option<&[u8]> {
     let (header, rest) = data.split_first_chunk::<16>()?;
     header.starts_with(XERIAL_MAGIC).then_some(rest)

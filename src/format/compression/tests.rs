@@ -299,3 +299,31 @@ fn zstd_frames_one_after_the_other() {
     let frames = [zstd_stream(b"one "), zstd_with_size(b"two "), zstd_stream(b"three")].concat();
     assert_eq!(decode(Codec::Zstd, &frames).unwrap(), b"one two three");
 }
+
+/// A permit for decoding is taken by this.
+#[test]
+fn what_data_decompresses_to_at_most_is_told_by_the_heads_of_its_blocks() {
+    for data in [Vec::new(), b"data".to_vec(), plain(), vec![0; 1 << 20], plain().repeat(8)] {
+        let stored = lz4_block(&data[..data.len().min(9)], lz4::STORED);
+        let several =
+            [zstd_stream(&data), b"\x50\x2a\x4d\x18\x03\0\0\0xyz".to_vec(), zstd_with_size(&data)].concat();
+        let cases = [
+            (Codec::Gzip, gzip(&data), data.len(), 0),
+            (Codec::Snappy, snappy_block(&data), data.len(), 0),
+            (Codec::Snappy, xerial(&data), data.len(), 0),
+            (Codec::Lz4, lz4(&data), data.len(), 64 << 10),
+            (Codec::Lz4, [lz4_header(0x60, 0x40, &[]), stored, vec![0; 4]].concat(), data.len().min(9), 0),
+            (Codec::Zstd, zstd_stream(&data), data.len(), 128 << 10),
+            (Codec::Zstd, several, 2 * data.len(), 256 << 10),
+            (Codec::None, data.clone(), 0, 0),
+        ];
+        for (codec, compressed, len, more) in cases {
+            let most = bound::decoded_at_most(codec, &compressed);
+            assert!((len..=len + more).contains(&most), "{codec:?}: {most} for {len}");
+            // Whatever is cut or damaged ends the count.
+            for cut in (0..compressed.len()).step_by(1 + compressed.len() / 50) {
+                bound::decoded_at_most(codec, &compressed[..cut]);
+            }
+        }
+    }
+}

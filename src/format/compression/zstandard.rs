@@ -6,6 +6,7 @@
 use zstd::zstd_safe::{DCtx, get_error_name, get_frame_content_size};
 
 use crate::format::compression::Stop;
+use crate::format::compression::bound;
 use crate::format::compression::output::Output;
 
 /// `ZSTD_error_dstSize_tooSmall`; zstd promises that its numbers stay, and returns them negated.
@@ -30,5 +31,5 @@ pub(super) fn decode(context: &mut DCtx<'static>, data: &[u8], output: &mut Outp
 fn first_guess(data: &[u8]) -> usize {
     let claimed = get_frame_content_size(data).ok().flatten().and_then(|size| usize::try_from(size).ok());
     let believed = data.len().saturating_mul(BELIEVED_RATIO);
-    claimed.map_or(data.len().saturating_mul(4), |claimed| claimed.min(believed))
+    claimed.unwrap_or_else(|| bound::zstd(data)).min(believed)
 }

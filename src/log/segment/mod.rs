@@ -47,7 +47,8 @@ use crate::units::{Offset, Position, Timestamp};
 pub struct SegmentUid(u64);
 
 impl SegmentUid {
-    fn next() -> Self {
+    /// One that no other segment has had.
+    pub fn next() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         Self(LAST.fetch_add(1, Ordering::Relaxed))
     }
