@@ -213,9 +213,9 @@ def first(ground):
 
         def measure():
             subprocess.run(["rm", "-rf", fresh["XDG_CACHE_HOME"]], check=True)
-            return timed(lambda: ground.run(topicfs, "index", "-o", "formats=txt", partition, environment=fresh))
+            return timed(lambda: ground.run(topicfs, "index", "-o", "formats_listed=txt", partition, environment=fresh))
 
-        compare(ground, {f"topicfs index -o formats=txt {name}-0": measure}, size)
+        compare(ground, {f"topicfs index -o formats_listed=txt {name}-0": measure}, size)
 
 
 def topic_of_twelve(ground):
