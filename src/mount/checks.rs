@@ -101,7 +101,7 @@ fn not_mounted(path: &Path, wishes: Wishes) -> Result<Option<Mount>, MountError>
     };
     let path = path.to_owned();
     let ours = mount.fs_type == FS_TYPE;
-    let dead = fs::symlink_metadata(&path).is_err_and(|error| is_dead(&error));
+    let dead = sys::ask(&path).is_err_and(|error| is_dead(&error));
     match (dead, ours) {
         (true, true) => match unmount::release(&path, How::Detach) {
             Ok(()) => Ok(Some(mount.clone())),

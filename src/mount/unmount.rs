@@ -155,7 +155,7 @@ pub(super) fn one_line(text: &str) -> String {
 /// Whether the process behind a mount has ended. One that doesn't answer in time is taken to be alive.
 fn looks_dead(point: &Path) -> bool {
     let (point, (sender, receiver)) = (point.to_owned(), mpsc::channel());
-    thread::spawn(move || sender.send(fs::symlink_metadata(point).is_err_and(|error| is_dead(&error))));
+    thread::spawn(move || sender.send(sys::ask(&point).is_err_and(|error| is_dead(&error))));
     receiver.recv_timeout(Duration::from_secs(2)).unwrap_or(false)
 }
 
