@@ -92,11 +92,6 @@ pub(super) fn is_dead(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOTCONN)
 }
 
-/// Whether the mount at `path` has nobody who serves it. Its attributes don't tell: the kernel believes them for a while.
-pub(super) fn lies_dead(path: &Path) -> bool {
-    fs::read_dir(path).is_err_and(|error| is_dead(&error))
-}
-
 /// No mount at `path`, or one that may be mounted over. A dead one of ours is taken away.
 fn not_mounted(path: &Path, wishes: Wishes) -> Result<Option<Mount>, MountError> {
     let mounts = Mounts::read().unwrap_or_default();
@@ -106,7 +101,7 @@ fn not_mounted(path: &Path, wishes: Wishes) -> Result<Option<Mount>, MountError>
     };
     let path = path.to_owned();
     let ours = mount.fs_type == FS_TYPE;
-    let dead = lies_dead(&path);
+    let dead = sys::ask(&path).is_err_and(|error| is_dead(&error));
     match (dead, ours) {
         (true, true) => match unmount::release(&path, How::Detach) {
             Ok(()) => Ok(Some(mount.clone())),

@@ -256,7 +256,7 @@ fn keep_writable(path: &Path) -> io::Result<OwnedFd> {
 fn first_answer(path: &Path) -> io::Result<()> {
     let (path, (sender, receiver)) = (path.to_owned(), mpsc::channel());
     // A thread of its own: it hangs with the mount, should that not answer.
-    thread::spawn(move || sender.send(std::fs::metadata(path).map(drop)));
+    thread::spawn(move || sender.send(sys::ask(&path)));
     match receiver.recv_timeout(FIRST_ANSWER) {
         Ok(answer) => answer,
         Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut)),

@@ -10,6 +10,8 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+
 pub use crate::log::files::sys::effective_uid;
 
 /// Has large buffers given back to the system when they are freed: glibc would learn to keep them, up to 32 MiB each in the arena of
@@ -21,6 +23,15 @@ pub fn give_large_buffers_back() {
         // SAFETY: mallopt takes two numbers; it is called before there is a second thread.
         unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
     }
+}
+
+/// Asks whoever serves `path` what it is, whatever the kernel believes: of a dead mount it believes for a moment what it was told last.
+///
+/// # Errors
+/// What comes instead of an answer.
+pub fn ask(path: &Path) -> io::Result<()> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
+    Ok(statx(CWD, path, flags, StatxFlags::BASIC_STATS).map(drop)?)
 }
 
 /// Which process came back from [`fork`].

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use super::checks::{lies_dead, resolve};
+use super::checks::{is_dead, resolve};
 use super::mountinfo::{Mount, Mounts};
 use super::{FS_TYPE, sys};
 
@@ -155,7 +155,7 @@ pub(super) fn one_line(text: &str) -> String {
 /// Whether the process behind a mount has ended. One that doesn't answer in time is taken to be alive.
 fn looks_dead(point: &Path) -> bool {
     let (point, (sender, receiver)) = (point.to_owned(), mpsc::channel());
-    thread::spawn(move || sender.send(lies_dead(&point)));
+    thread::spawn(move || sender.send(sys::ask(&point).is_err_and(|error| is_dead(&error))));
     receiver.recv_timeout(Duration::from_secs(2)).unwrap_or(false)
 }
 
