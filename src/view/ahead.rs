@@ -120,9 +120,7 @@ impl Ahead {
         let made = Made { end, key, len, is_wanted: is_wanted.clone(), view, queue: queue.clone() };
         queue.add(Task { wanted, is_wanted }).then_some(made)
     }
-}
 
-impl Ahead {
     /// Does what a thread would do next; whether there was something.
     pub(super) fn help(&self) -> bool {
         let next = self.queue.lock().waiting.pop_front();
@@ -164,17 +162,16 @@ impl Queue {
             let spawned = std::thread::Builder::new().name("ahead".into()).spawn(move || queue.work());
             state.threads += usize::from(spawned.is_ok());
         }
-        state.threads > 0
+        let has_thread = state.threads > 0;
+        if !has_thread {
+            state.waiting.pop_back();
+        }
+        has_thread
     }
 
     fn work(&self) {
         while let Some(task) = self.next() {
-            let done = catch_unwind(AssertUnwindSafe(|| task.run()));
-            if done.is_err() {
-                tracing::error!(
-                    "rendering ahead panicked; this is a bug in topicfs, readers go on without it"
-                );
-            }
+            task.run();
         }
     }
 
@@ -199,9 +196,11 @@ impl Queue {
 }
 
 impl Task {
+    /// Does it, if somebody still wants it. A panic is nothing to who helps with it.
     fn run(self) {
-        if self.is_wanted.load(Ordering::Relaxed) {
-            self.wanted.render();
+        let is_wanted = self.is_wanted.load(Ordering::Relaxed);
+        if is_wanted && catch_unwind(AssertUnwindSafe(|| self.wanted.render())).is_err() {
+            tracing::error!("rendering ahead panicked; this is a bug in topicfs, readers go on without it");
         }
     }
 }
