@@ -41,6 +41,11 @@ fn figure(mounted: &Mounted, name: &str) -> u64 {
     line.trim().parse().expect("a number")
 }
 
+/// Reads that came to the mount so far.
+fn reads(mounted: &Mounted) -> u64 {
+    figure(mounted, "topicfs_requests_total{operation=\"read\"}")
+}
+
 #[test]
 fn what_is_rendered_ahead_of_a_reader_is_what_it_reads() {
     if !can_mount() {
@@ -123,13 +128,12 @@ fn the_kernel_reads_source_files_by_itself_where_that_is_chosen() {
     if !can_mount() || !is_root() {
         return skip("the kernel takes files from root alone");
     }
-    const READS: &str = "topicfs_requests_total{operation=\"read\"}";
     let (data, _) = partition("uncompressed");
     let logs = logs(data.path());
     assert!(logs.len() > 2);
 
     let Some(mounted) = Mounted::with(data.path(), "passthrough=always") else { return };
-    let before = figure(&mounted, READS);
+    let before = reads(&mounted);
     let held = File::open(in_mount(&mounted, &logs[0])).expect("a segment");
     for log in &logs {
         assert!(fs::read(in_mount(&mounted, log)).expect("a segment") == fs::read(log).expect("its source"));
@@ -139,8 +143,8 @@ fn the_kernel_reads_source_files_by_itself_where_that_is_chosen() {
     held.read_exact_at(&mut last, len - 10).expect("a read");
     assert!(fs::read(&logs[0]).expect("its source").ends_with(&last));
     // What reads the metrics counts, once for each time.
-    let reads = figure(&mounted, READS) - before;
-    assert!(reads <= 2, "{reads} reads came to the mount");
+    let came = reads(&mounted) - before;
+    assert!(came <= 2, "{came} reads came to the mount");
 
     // It grows under an open handle, and one that is closed leaves another one of the same file readable.
     let active = logs.last().expect("a segment");
@@ -158,7 +162,6 @@ fn by_default_the_kernel_reads_those_of_read_only_file_systems_and_no_time_chang
     if !can_mount() || !is_root() {
         return skip("the kernel takes files from root alone");
     }
-    const READS: &str = "topicfs_requests_total{operation=\"read\"}";
     let (data, _) = partition("uncompressed");
     let logs = logs(data.path());
     let old = SystemTime::now() - Duration::from_secs(100 * 24 * 3600);
@@ -169,11 +172,11 @@ fn by_default_the_kernel_reads_those_of_read_only_file_systems_and_no_time_chang
     let atimes =
         || logs.iter().map(|log| fs::metadata(log).expect("metadata").atime_nsec()).collect::<Vec<_>>();
     let read_all = |mounted: &Mounted| {
-        let before = figure(mounted, READS);
+        let before = reads(mounted);
         for log in &logs {
             assert!(fs::read(in_mount(mounted, log)).expect("a segment").len() > 1000);
         }
-        figure(mounted, READS) - before
+        reads(mounted) - before
     };
     let before = atimes();
     let Some(mounted) = Mounted::new(data.path()) else { return };
@@ -188,9 +191,9 @@ fn by_default_the_kernel_reads_those_of_read_only_file_systems_and_no_time_chang
     mount(&["--bind", &data.path().to_string_lossy()]);
     mount(&["-o", "remount,bind,ro"]);
     let Some(mounted) = Mounted::new(view.path()) else { return };
-    let reads = read_all(&mounted);
+    let came = read_all(&mounted);
     drop(mounted);
     assert!(Command::new("umount").arg(view.path()).status().expect("umount").success());
-    assert!(reads <= 2, "{reads} reads came to the mount");
+    assert!(came <= 2, "{came} reads came to the mount");
     assert_eq!(atimes(), before);
 }

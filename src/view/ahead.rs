@@ -54,7 +54,7 @@ struct State {
 }
 
 /// A block of a file.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) view: Arc<PartitionView>,
     pub(super) run: Arc<Run>,

@@ -44,13 +44,6 @@ impl Pieces {
         self.len() == 0
     }
 
-    /// Forgets all.
-    pub fn clear(&mut self) {
-        self.pieces.clear();
-        self.last.clear();
-        self.before = 0;
-    }
-
     /// Where bytes can be appended.
     pub fn own(&mut self) -> &mut Vec<u8> {
         &mut self.last
@@ -106,7 +99,6 @@ mod tests {
             [b"own".as_slice(), &buffer[1..2 * SHORT], &buffer[5..7], &buffer[3 * SHORT - 2..]].concat();
         assert_eq!((concat(&pieces), pieces.len()), (expected.clone(), expected.len()));
         assert_eq!(pieces.iter().map(<[u8]>::len).collect::<Vec<_>>(), [3, 2 * SHORT - 1, 4]);
-        pieces.clear();
-        assert!(pieces.is_empty());
+        assert!(!pieces.is_empty() && Pieces::default().is_empty());
     }
 }
