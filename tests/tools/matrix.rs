@@ -307,12 +307,14 @@ if child == 0:
     os.environ.update(PS1="", TERM="dumb")
     os.execlp("bash", "bash", "--norc", "--noprofile", "-i")
 os.write(fd, b"PS1=; bind \"set bell-style none\"; stty -echo; echo be\"\"gin\n")
+seen = b""
 def until(mark):
-    seen = b""
+    global seen
     while mark not in seen:
         assert select.select([fd], [], [], 20)[0], seen
         seen += os.read(fd, 4096)
-    return seen.split(mark)[0]
+    before, seen = seen.split(mark, 1)
+    return before
 until(b"begin")
 os.write(fd, b"echo o\"\"ne; md5sum < 0/by-off\tREA\t; ls 0/by-offset/\t; md5sum 0/by-seg\t*0; echo t\"\"wo\n")
 until(b"one")
