@@ -1,6 +1,7 @@
 //! Real brokers do to their files under a mount what `docs/events.md` lists. What a consumer gets is the measure of what is shown.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::common::events::{Held, assert_descriptors_given_back, inode};
@@ -275,9 +276,10 @@ fn a_broker_that_is_killed_and_recovers() {
     let path = data.join("killed-0").join(active);
     let whole = fs::read(&path).expect("a segment");
     let end = whole.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    let torn = [&whole[..end], &20_i64.to_be_bytes()[..], &[0, 0, 1, 0, 0, 0, 0, 0, 2, 9, 9]].concat();
-    fs::write(&path, [&torn[..], &vec![0; whole.len().saturating_sub(torn.len())]].concat())
-        .expect("can be written");
+    let torn = [&20_i64.to_be_bytes()[..], &[0, 0, 1, 0, 0, 0, 0, 0, 2, 9, 9]].concat();
+    // In place: a file that is made anew is empty for a moment, and the mount looks just then.
+    let file = fs::OpenOptions::new().write(true).open(&path).expect("a segment");
+    file.write_all_at(&torn, end as u64).expect("can be written");
     assert_eq!(
         shown::records(&fs::read(live.path("killed", "log.jsonl")).expect("it can be read")).len(),
         20
