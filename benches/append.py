@@ -6,10 +6,10 @@
 DIR, on a real disk, gets the data; it should be empty. Compared, interleaved, ROUNDS (default 5) times, medians and ratios printed:
 
 * a file of 1 KiB lines, MB (default 1024) of it, written to `append` with writes of 128 KiB and 1 MiB, by dd; the same into a FUSE file system that only
-  writes what it gets to a file in DIR (examples/null_fuse.rs): the ceiling;
+  writes what it gets to a file in DIR (examples/null_fuse.rs): the ceiling; and into one that puts as many bytes in front as a batch has: what the format costs there;
 * `cat FILE > append`, and the same into that file system;
 * 200,000 lines of 101 bytes, each a write of its own; the same there;
-* 300 lines, each with an fsync; the same into a plain file in DIR;
+* 300 lines, each with an fsync; the same into that file system, and into a plain file in DIR;
 * `topicfs append` of the first file, `kcat -P` and kafka-producer-perf-test of as many records to a broker on this machine (broker.sh; KAFKA=0 leaves them out).
 
 Topicfs and null_fuse: TOPICFS (default `topicfs` in PATH) and NULL_FUSE (default target/release/examples/null_fuse). Needs root or fusermount3, kcat, a JDK.
@@ -66,10 +66,11 @@ def works(directory, lines, small, count):
     }
     for name, work in through.items():
         yield f"{name}: append", lambda work=work: mounted(directory, work)
+        yield f"{name}: null", lambda work=work: nulled(directory, "file", work)
         if name == "fsync a line":
             yield f"{name}: plain file", lambda: synced(os.path.join(directory, "plain"))
-        else:
-            yield f"{name}: null", lambda work=work: nulled(directory, work)
+        elif name != "line a write":
+            yield f"{name}: framed", lambda work=work: nulled(directory, "framed", work)
     yield "topicfs append", lambda: appended(directory, lines)
     if os.environ.get("KAFKA") != "0":
         yield "kcat -P", lambda: produced(directory, ["kcat", "-P", "-b", boot, "-t", "bench", "-p", "0", "-l", lines])
@@ -112,11 +113,11 @@ def mounted(directory, work):
         subprocess.run([topicfs, "umount", mount], check=True)
 
 
-def nulled(directory, work):
+def nulled(directory, name, work):
     mount, backing = os.path.join(directory, "null"), os.path.join(directory, "backing")
     fresh(mount)
     serving = subprocess.Popen([null_fuse, mount, backing])
-    file = os.path.join(mount, "file")
+    file = os.path.join(mount, name)
     while not os.path.exists(file):
         time.sleep(0.01)
     try:
@@ -160,8 +161,11 @@ def report(done, megabytes, count):
         print(f"| {name} | {median:.3f} | {min(seconds):.3f} | {rate} |")
     print()
     for name in ("128 KiB", "1 MiB", "cat", "line a write"):
-        print(f"{name}: {medians[name + ': null'] / medians[name + ': append']:.2f} of the null file system")
-    print(f"fsync a line: {medians['fsync a line: plain file'] / medians['fsync a line: append']:.2f} of a plain file")
+        framed = medians.get(f"{name}: framed")
+        print(f"{name}: {medians[name + ': null'] / medians[name + ': append']:.2f} of the null file system"
+              + (f", {framed / medians[name + ': append']:.2f} of the one that frames" if framed else ""))
+    for rival in ("plain file", "null"):
+        print(f"fsync a line: {medians[f'fsync a line: {rival}'] / medians['fsync a line: append']:.2f} of a {rival}")
     for rival in ("kcat -P", "producer-perf-test"):
         if rival in medians:
             print(f"topicfs append: {medians[rival] / medians['topicfs append']:.1f} times {rival}")

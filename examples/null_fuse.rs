@@ -1,6 +1,7 @@
 //! A FUSE file system that does nothing: the ceiling for all that goes through FUSE (`benches/append.py`, `benches/fast.py`).
 //!
-//! `file` takes writes, which go to another file as they are; `constant` has bytes that are the same in each read, asked for each time;
+//! `file` takes writes, which go to another file as they are; `framed` takes them too, and puts in front of each as many bytes as a batch
+//! of lines of 1 KiB has more than the lines; `constant` has bytes that are the same in each read, asked for each time;
 //! `cached` is the same through the kernel's page cache, which outlives the handle; so is each name that is a number, which is
 //! looked up each time. Sizes are in bytes.
 //!
@@ -35,7 +36,12 @@ const LARGEST_READ: usize = 1 << 20;
 const FILE: u64 = 2;
 const CONSTANT: u64 = 3;
 const CACHED: u64 = 4;
+const FRAMED: u64 = 5;
 const FIRST_NUMBERED: u64 = 1000;
+
+/// What a batch, and each record in it, has besides values.
+const BATCH_HEADER: usize = 61;
+const RECORD_FRAME: usize = 9;
 
 const TTL: Duration = Duration::from_secs(3600);
 
@@ -62,7 +68,7 @@ fn attr(ino: u64, size: u64) -> FileAttr {
 
 impl Null {
     fn attr(&self, ino: u64) -> FileAttr {
-        attr(ino, if ino == CONSTANT || ino >= CACHED { self.size } else { 0 })
+        attr(ino, if matches!(ino, FILE | FRAMED) { 0 } else { self.size })
     }
 }
 
@@ -78,6 +84,7 @@ impl Filesystem for Null {
     fn lookup(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let ino = match name.to_str() {
             Some("file") => FILE,
+            Some("framed") => FRAMED,
             Some("constant") => CONSTANT,
             Some("cached") => CACHED,
             // Each of them is a file of its own, as long as a small record; the kernel forgets its name at once.
@@ -98,7 +105,8 @@ impl Filesystem for Null {
     }
 
     fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let own = if ino.0 >= CACHED { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::FOPEN_DIRECT_IO };
+        let is_direct = matches!(ino.0, FILE | FRAMED | CONSTANT);
+        let own = if is_direct { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::FOPEN_KEEP_CACHE };
         reply.opened(FileHandle(1), own | FopenFlags::FOPEN_NOFLUSH);
     }
 
@@ -121,7 +129,7 @@ impl Filesystem for Null {
     fn write(
         &self,
         _: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         _: FileHandle,
         _: u64,
         data: &[u8],
@@ -130,8 +138,11 @@ impl Filesystem for Null {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let at = self.end.fetch_add(data.len() as u64, Ordering::Relaxed);
-        match self.backing.write_all_at(data, at) {
+        let frame = if ino.0 == FRAMED { BATCH_HEADER + RECORD_FRAME * data.len().div_ceil(1024) } else { 0 };
+        let framed = (frame > 0).then(|| [self.constant.get(..frame).unwrap_or_default(), data].concat());
+        let written = framed.as_deref().unwrap_or(data);
+        let at = self.end.fetch_add(written.len() as u64, Ordering::Relaxed);
+        match self.backing.write_all_at(written, at) {
             Ok(()) => reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX)),
             Err(_) => reply.error(Errno::EIO),
         }

@@ -168,7 +168,8 @@ impl Fs {
     /// # Errors
     /// Why the first line isn't appended.
     pub fn write(&self, handle: u64, bytes: &[u8]) -> Result<usize, FsError> {
-        let Handle { content: Content::Append(file), counts, .. } = self.handles().get(handle)? else {
+        let handle = self.handles().get(handle)?;
+        let Handle { content: Content::Append(file), counts, .. } = &*handle else {
             return Err(FsError::ReadOnly);
         };
         let mut writer = lock(&file.writer);
@@ -194,7 +195,8 @@ impl Fs {
     /// # Errors
     /// The system's.
     pub fn sync(&self, handle: u64) -> Result<(), FsError> {
-        let Content::Append(file) = self.handles().get(handle)?.content else { return Ok(()) };
+        let handle = self.handles().get(handle)?;
+        let Content::Append(file) = &handle.content else { return Ok(()) };
         let appender = lock(&file.writer).as_ref().map(|writer| writer.appender().clone());
         Ok(appender.map_or(Ok(()), |appender| appender.flush()).map_err(WriteError::from)?)
     }

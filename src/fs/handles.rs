@@ -65,7 +65,7 @@ pub struct Entry {
 }
 
 /// An open file or directory.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Handle {
     /// Its inode number.
     pub ino: u64,
@@ -76,7 +76,7 @@ pub struct Handle {
     /// How the kernel reads it.
     pub reading: Reading,
     /// Who reads it.
-    pub reader: Arc<Reader>,
+    pub reader: Reader,
     /// Where what is read of it is counted.
     pub counts: Arc<TopicCounts>,
 }
@@ -84,7 +84,7 @@ pub struct Handle {
 /// All of them by number.
 #[derive(Debug, Default)]
 pub struct Handles {
-    state: Mutex<(u64, HashMap<u64, Handle>)>,
+    state: Mutex<(u64, HashMap<u64, Arc<Handle>>)>,
 }
 
 impl Handles {
@@ -93,7 +93,7 @@ impl Handles {
         let mut state = self.lock();
         state.0 += 1;
         let number = state.0;
-        state.1.insert(number, handle);
+        state.1.insert(number, Arc::new(handle));
         number
     }
 
@@ -101,7 +101,7 @@ impl Handles {
     ///
     /// # Errors
     /// [`FsError::UnknownHandle`].
-    pub fn get(&self, number: u64) -> Result<Handle, FsError> {
+    pub fn get(&self, number: u64) -> Result<Arc<Handle>, FsError> {
         self.lock().1.get(&number).cloned().ok_or(FsError::UnknownHandle)
     }
 
@@ -138,16 +138,16 @@ impl Handles {
 
     /// Gives up what is made ahead of readers that have not come for so long.
     pub fn expire_readers(&self, idle: Duration) {
-        let readers: Vec<_> = self.lock().1.values().map(|handle| handle.reader.clone()).collect();
-        readers.iter().for_each(|reader| reader.expire(idle));
+        let handles: Vec<_> = self.lock().1.values().cloned().collect();
+        handles.iter().for_each(|handle| handle.reader.expire(idle));
     }
 
     /// Drops a handle and returns it.
-    pub fn remove(&self, number: u64) -> Option<Handle> {
+    pub fn remove(&self, number: u64) -> Option<Arc<Handle>> {
         self.lock().1.remove(&number)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, (u64, HashMap<u64, Handle>)> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, (u64, HashMap<u64, Arc<Handle>>)> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

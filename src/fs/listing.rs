@@ -45,7 +45,7 @@ impl Fs {
         cookie: u64,
         mut add: impl FnMut(u64, &Entry) -> bool,
     ) -> Result<(), FsError> {
-        match self.handles().get(handle)?.content {
+        match &self.handles().get(handle)?.content {
             Content::Directory(entries) => {
                 let skip = usize::try_from(cookie).unwrap_or(usize::MAX);
                 let mut entries = entries.iter().enumerate().skip(skip);

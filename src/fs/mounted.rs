@@ -40,6 +40,7 @@ use crate::log::sidecar::Sidecars;
 use crate::log::signal::Signal;
 use crate::log::source::Source;
 use crate::log::watch::Watch;
+use crate::view::ahead::Reader;
 use crate::view::buffers::Buffers;
 use crate::view::dump::file::DumpFile;
 use crate::view::filtered::Filtered;
@@ -353,7 +354,7 @@ impl Fs {
             self.tails.opened(&tail, &begin);
         }
         let counts = self.topic_counts.of(node.topic().filter(|_| !node.is_dir()));
-        let handle = Handle { ino, node, content, reading, reader: Arc::default(), counts };
+        let handle = Handle { ino, node, content, reading, reader: Reader::default(), counts };
         Ok((self.handles.add(handle), reading))
     }
 
@@ -376,10 +377,10 @@ impl Fs {
     /// Those of reading.
     pub fn read(&self, handle: u64, at: u64, len: usize) -> Result<Read, FsError> {
         let handle = self.handles.get(handle)?;
-        if let Content::Follow(file) = handle.content {
-            return Ok(match self.read_follow(&file, len)? {
+        if let Content::Follow(file) = &handle.content {
+            return Ok(match self.read_follow(file, len)? {
                 Come::Bytes(bytes) => Read::Bytes(bytes.into()),
-                Come::Nothing(seen) => Read::Waits(file, seen),
+                Come::Nothing(seen) => Read::Waits(file.clone(), seen),
             });
         }
         let out = self.read_pieces(&handle.content, at, len)?;
@@ -400,16 +401,16 @@ impl Fs {
 
     /// The source file that a handle has open, if it is one.
     pub fn open_source_file(&self, handle: u64) -> Option<Arc<SourceFile>> {
-        match self.handles.get(handle).ok()?.content {
-            Content::Source(file) => Some(file),
+        match &self.handles.get(handle).ok()?.content {
+            Content::Source(file) => Some(file.clone()),
             _ => None,
         }
     }
 
     /// The stream that a handle has open, if it is one.
     pub fn follow_file(&self, handle: u64) -> Option<Arc<FollowFile>> {
-        match self.handles.get(handle).ok()?.content {
-            Content::Follow(file) => Some(file),
+        match &self.handles.get(handle).ok()?.content {
+            Content::Follow(file) => Some(file.clone()),
             _ => None,
         }
     }

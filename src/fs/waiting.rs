@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::fs::by_key::README;
 use crate::fs::error::{FsError, again};
-use crate::fs::handles::{Content, Handle};
+use crate::fs::handles::Content;
 use crate::fs::key_names;
 use crate::fs::measuring::{Measurable, Measurement};
 use crate::fs::mounted::Fs;
@@ -59,18 +59,18 @@ impl Fs {
     /// # Errors
     /// Those of reading.
     pub fn before_read(&self, handle: u64, at: u64) -> Result<Option<Arc<Measurement>>, FsError> {
-        let Handle { ino, content, .. } = self.handles().get(handle)?;
-        let reaching = match content {
+        let handle = self.handles().get(handle)?;
+        let reaching = match &handle.content {
             Content::Selection(selection, _) if !selection.is_near(at, NEAR_BYTES) => {
-                Measurable::Selection(selection)
+                Measurable::Selection(selection.clone())
             }
             Content::Filtered(filtered) if !again(|| Ok(filtered.is_near(at, NEAR_BYTES)?))? => {
-                Measurable::Filtered(filtered)
+                Measurable::Filtered(filtered.clone())
             }
-            Content::Merged(merged) if !merged.is_near(at, NEAR_BYTES) => Measurable::Merged(merged),
+            Content::Merged(merged) if !merged.is_near(at, NEAR_BYTES) => Measurable::Merged(merged.clone()),
             _ => return Ok(None),
         };
-        Ok(Some(self.measuring().begin(number(&(ino, at)), Measurable::Reach(Box::new(reaching), at))))
+        Ok(Some(self.measuring().begin(number(&(handle.ino, at)), Measurable::Reach(Box::new(reaching), at))))
     }
 
     fn building(&self, key: &PartitionKey) -> Result<Option<Arc<Measurement>>, FsError> {

@@ -10,6 +10,7 @@ use crate::format::record::Record;
 use crate::units::{Timestamp, TopicPartition};
 use crate::view::encoding::{Encoding, Encodings};
 use crate::view::format::Renderer;
+use crate::view::json_string;
 
 /// What every line of a partition begins with.
 pub(crate) fn prefix(name: &TopicPartition) -> Vec<u8> {
@@ -66,29 +67,8 @@ fn bytes_len(bytes: &[u8]) -> usize {
     if std::str::from_utf8(bytes).is_err() {
         return bytes.len().div_ceil(3) * 4 + r#"{"base64":""}"#.len();
     }
-    let escapes: usize = bytes.iter().map(|byte| usize::from(EXTRA[usize::from(*byte)])).sum();
-    // U+0080 to U+009F take two bytes as they are and six escaped.
-    let c1 =
-        memchr::memchr_iter(0xc2, bytes).filter(|at| matches!(bytes.get(at + 1), Some(0x80..=0x9f))).count();
-    bytes.len() + 2 + escapes + c1 * 4
+    bytes.len() + 2 + json_string::extra_len(bytes)
 }
-
-/// How many bytes longer the escape of an ASCII byte is.
-const EXTRA: [u8; 256] = {
-    let mut extra = [0; 256];
-    let mut byte = 0;
-    while byte < 0x20 {
-        extra[byte] = 5;
-        byte += 1;
-    }
-    extra[0x7f] = 5;
-    extra[b'"' as usize] = 1;
-    extra[b'\\' as usize] = 1;
-    extra[b'\n' as usize] = 1;
-    extra[b'\r' as usize] = 1;
-    extra[b'\t' as usize] = 1;
-    extra
-};
 
 /// The number of bytes that [`push_integer`] appends.
 pub(crate) fn integer_len(number: i64) -> usize {
@@ -148,85 +128,8 @@ pub(crate) fn push_bytes(bytes: &[u8], out: &mut Vec<u8>) {
         return;
     };
     out.push(b'"');
-    push_escaped(text.as_bytes(), out);
+    json_string::push_escaped(text, out);
     out.push(b'"');
-}
-
-/// Whether a byte may have to be written otherwise: quotes, backslashes, control characters, and the first byte of
-/// U+0080 to U+009F.
-#[inline]
-const fn is_special(byte: u8) -> bool {
-    byte < 0x20 || byte == b'"' || byte == b'\\' || byte == 0x7f || byte == 0xc2
-}
-
-fn push_escaped(mut text: &[u8], out: &mut Vec<u8>) {
-    out.reserve(text.len());
-    while let Some(at) = find_special(text) {
-        let (plain, special) = text.split_at(at);
-        out.extend_from_slice(plain);
-        let used = push_escape(special, out);
-        text = special.get(used..).unwrap_or_default();
-    }
-    out.extend_from_slice(text);
-}
-
-/// The index of the first special byte.
-#[inline]
-fn find_special(text: &[u8]) -> Option<usize> {
-    let mut rest = text;
-    while let Some((word, after)) = rest.split_first_chunk::<8>() {
-        let found = special_in(u64::from_be_bytes(*word));
-        if found != 0 {
-            let index = usize::try_from(found.leading_zeros() / 8).unwrap_or(0);
-            return Some(text.len() - rest.len() + index);
-        }
-        rest = after;
-    }
-    rest.iter().position(|byte| is_special(*byte)).map(|at| text.len() - rest.len() + at)
-}
-
-/// The top bit of each byte of `word` that [`is_special`]. Eight bytes at once, without carries between them.
-#[inline]
-const fn special_in(word: u64) -> u64 {
-    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-    const fn zero_bytes(word: u64) -> u64 {
-        !(((word & LOW) + LOW) | word | LOW)
-    }
-    const fn repeated(byte: u8) -> u64 {
-        byte as u64 * 0x0101_0101_0101_0101
-    }
-    zero_bytes(word & repeated(0xe0))
-        | zero_bytes(word ^ repeated(b'"'))
-        | zero_bytes(word ^ repeated(b'\\'))
-        | zero_bytes(word ^ repeated(0x7f))
-        | zero_bytes(word ^ repeated(0xc2))
-}
-
-/// Appends the first character of `special`, escaped where it must be; the number of bytes used.
-fn push_escape(special: &[u8], out: &mut Vec<u8>) -> usize {
-    match special {
-        [b'"', ..] => out.extend_from_slice(b"\\\""),
-        [b'\\', ..] => out.extend_from_slice(b"\\\\"),
-        [b'\n', ..] => out.extend_from_slice(b"\\n"),
-        [b'\r', ..] => out.extend_from_slice(b"\\r"),
-        [b'\t', ..] => out.extend_from_slice(b"\\t"),
-        [0xc2, second @ 0x80..=0x9f, ..] => {
-            push_unicode_escape(*second, out);
-            return 2;
-        }
-        [0xc2, ..] => out.push(0xc2),
-        [control, ..] => push_unicode_escape(*control, out),
-        [] => return 0,
-    }
-    1
-}
-
-fn push_unicode_escape(code: u8, out: &mut Vec<u8>) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    let digit = |nibble: u8| HEX.get(usize::from(nibble & 0xf)).copied().unwrap_or(b'0');
-    out.extend_from_slice(b"\\u00");
-    out.push(digit(code >> 4));
-    out.push(digit(code));
 }
 
 /// Appends milliseconds, or `none` for no timestamp.
@@ -258,7 +161,7 @@ pub(crate) fn push_minified(json: &str, out: &mut Vec<u8>) {
     let mut bytes = json.as_bytes();
     while let Some((byte, rest)) = bytes.split_first() {
         if in_string && !escaped && (*byte == 0x7f || *byte == 0xc2) {
-            let used = push_escape(bytes, out);
+            let used = json_string::push_escape(bytes, out);
             bytes = bytes.get(used..).unwrap_or_default();
             continue;
         }
@@ -303,51 +206,6 @@ mod tests {
         let mut out = Vec::new();
         render(&renderer(&name, encodings), &record, &mut out);
         String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn every_character_survives_a_json_parser_and_no_control_character_is_left() {
-        let all: String = (0..0x2_0000).filter_map(char::from_u32).collect();
-        let json = escaped(all.as_bytes());
-        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), all);
-        assert!(!json.chars().any(char::is_control));
-        let one_by_one = |c: char| match c {
-            '"' | '\\' => format!("\\{c}"),
-            '\n' => "\\n".to_owned(),
-            '\r' => "\\r".to_owned(),
-            '\t' => "\\t".to_owned(),
-            c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
-            c => c.to_string(),
-        };
-        let expected: String = all.chars().map(one_by_one).collect();
-        assert!(json == format!("\"{expected}\""), "another escape than the shortest");
-    }
-
-    #[test]
-    fn special_bytes_are_found_at_every_place_of_a_vector() {
-        for len in 0..100 {
-            for at in 0..len {
-                for special in ['"', '\\', '\n', '\u{1b}', '\u{7f}', '\u{9b}', '\u{a0}'] {
-                    let text: String = (0..len).map(|i| if i == at { special } else { 'x' }).collect();
-                    assert_eq!(serde_json::from_str::<String>(&escaped(text.as_bytes())).unwrap(), text);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn eight_bytes_at_once_say_what_one_by_one_says() {
-        for first in 0..=255_u8 {
-            for second in 0..=255_u8 {
-                let word = u64::from_be_bytes([first, second, b'x', first, second, second, first, b'"']);
-                let bytes = word.to_be_bytes();
-                for (index, byte) in bytes.into_iter().enumerate() {
-                    let bit = special_in(word) >> (63 - index * 8) & 1;
-                    assert_eq!(bit == 1, is_special(byte), "{bytes:x?} at {index}");
-                }
-                assert_eq!(find_special(&bytes), bytes.iter().position(|byte| is_special(*byte)));
-            }
-        }
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`format`] | the formats, and the renderer that all of them go through |
 //! | [`text`], [`jsonl`], [`tsv`], [`record_json`], [`template`] | one format each; the last for all that users write |
-//! | [`encoding`] | how keys and values are written |
+//! | [`encoding`], `json_string` | how keys and values are written; what is escaped in JSON |
 //! | [`lines`] | what is written to the append files, read as records |
 //! | [`layout`] | file byte <-> block <-> offset: what measuring keeps |
 //! | [`env`], [`counts`] | what measuring and rendering need besides a segment; what they came to |
@@ -45,6 +45,7 @@ pub mod following;
 pub mod format;
 mod frontier;
 pub mod info;
+mod json_string;
 pub mod jsonl;
 pub mod key_history;
 pub mod key_list;
