@@ -209,17 +209,29 @@ def jsonl(ground):
         }, size)
 
 
+def in_segments(ground, name):
+    """The same lines in a partition of segments of 128 MiB: a segment is measured by one thread."""
+    data = os.path.join(ground.directory, "in-segments")
+    if not os.path.exists(f"{data}/{name}-0"):
+        os.makedirs(data, exist_ok=True)
+        with subprocess.Popen([topicfs, "cat", ground.data, f"{name}/0/log"], stdout=subprocess.PIPE) as lines:
+            subprocess.run([topicfs, "append", "--create", "-o", "segment.bytes=134217728,max.message.bytes=16384", data, f"{name}/0"],
+                           stdin=lines.stdout, check=True, stderr=subprocess.DEVNULL)
+    return os.path.join(data, f"{name}-0")
+
+
 def first(ground):
-    for name in ["kib", "small", "json-lz4", "json-zstd"]:
-        size = sum(map(os.path.getsize, ground.logs(name)))
-        partition = os.path.join(ground.data, f"{name}-0")
+    partitions = {name: os.path.join(ground.data, f"{name}-0") for name in ["kib", "small", "json-lz4", "json-zstd"]}
+    partitions |= {f"{name}, in segments of 128 MiB": in_segments(ground, name) for name in ["kib", "small"]}
+    for name, partition in partitions.items():
+        size = sum(map(os.path.getsize, glob.glob(f"{partition}/*.log")))
         fresh = os.path.join(ground.directory, "fresh")
 
         def measure():
             shutil.rmtree(fresh, ignore_errors=True)
             return timed(command(ground, topicfs, "index", "-o", f"formats_listed=txt,cache_dir={fresh}", partition))
 
-        compare(ground, {f"topicfs index -o formats_listed=txt {name}-0": measure}, size)
+        compare(ground, {f"`topicfs index -o formats_listed=txt`, {name}": measure}, size)
 
 
 def topic_of_twelve(ground):
@@ -280,13 +292,16 @@ def grep(ground):
     data, plain = topic_of_twelve(ground)
     plains = [f"{plain}/{number}" for number in range(12)]
     for what, words in {"grep -c": ["grep", "-c", "zephyr zenith"], "rg -c -j2": ["rg", "-c", "-j2", "zephyr zenith"]}.items():
-        with Mounted(ground, data=data) as mount, Mounted(ground, "page_cache=64GiB", data=data) as roomy:
+        size = os.path.getsize(plains[0])
+        with Mounted(ground, data=data) as mount, Mounted(ground, "page_cache=64GiB", data=data) as roomy, Mounted(ground, null=size) as null:
+            constants = [f"{null}/constant-{number}" for number in range(12)]
             logs = [f"{mount}/twelve/{number}/log" for number in range(12)]
             ranges = [f"{roomy}/twelve/{number}/by-offset/0..{1048576 // 12}.txt" for number in range(12)]
             compare(ground, {
                 f"{what} of plain files": counted(*words, *plains),
                 f"{what} of `log`": counted(*words, *logs),
                 f"{what} of ranges, cached": counted(*words, *ranges),
+                f"{what} of null": counted(*words, *constants),
             }, base=f"{what} of plain files")
 
 
@@ -302,8 +317,9 @@ def rivals(ground):
             console = [broker, "java", "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", f"127.0.0.1:{PORT}", "--topic", name,
                        "--partition", "0", "--offset", "earliest", "--max-messages", str(records)]
             dump = [broker, "java", "org.apache.kafka.tools.DumpLogSegments", "--print-data-log", "--files", ",".join(ground.logs(name))]
-            with Mounted(ground) as mount:
+            with Mounted(ground) as mount, Mounted(ground, null=ground.size(name)) as null:
                 compare(ground, {
+                    "null of that size": cat(ground, f"{null}/constant"),
                     "kcat": command(ground, *kcat),
                     "console consumer": command(ground, *console),
                     "kafka-dump-log": lambda: ground.run(*dump, environment=jvm),

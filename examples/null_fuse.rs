@@ -3,7 +3,7 @@
 //! `file` takes writes, which go to another file as they are; `framed` takes them too, and puts in front of each as many bytes as a batch
 //! of lines of 1 KiB has more than the lines; `constant` has bytes that are the same in each read, asked for each time;
 //! `cached` is the same through the kernel's page cache, which outlives the handle; so is each name that is a number, which is
-//! looked up each time. Sizes are in bytes.
+//! looked up each time, and `constant-N`, which are files of their own. Sizes are in bytes.
 //!
 //! ```sh
 //! cargo run --release --example null_fuse -- MOUNTPOINT BACKING [SIZE]    # until it is unmounted
@@ -37,7 +37,8 @@ const FILE: u64 = 2;
 const CONSTANT: u64 = 3;
 const CACHED: u64 = 4;
 const FRAMED: u64 = 5;
-const FIRST_NUMBERED: u64 = 1000;
+const FIRST_NUMBERED: u64 = 1 << 16;
+const FIRST_CONSTANT: u64 = 1 << 32;
 
 /// What a batch, and each record in it, has besides values.
 const BATCH_HEADER: usize = 61;
@@ -87,15 +88,19 @@ impl Filesystem for Null {
             Some("framed") => FRAMED,
             Some("constant") => CONSTANT,
             Some("cached") => CACHED,
-            // Each of them is a file of its own, as long as a small record; the kernel forgets its name at once.
-            Some(number) => match number.parse::<u64>() {
-                Ok(number) => {
-                    let ino = FIRST_NUMBERED.saturating_add(number);
-                    return reply.entry(&Duration::ZERO, &self.attr(ino), Generation(0));
+            // Each of them is a file of its own.
+            Some(name) => {
+                match (name.parse::<u32>(), name.strip_prefix("constant-").map(str::parse::<u32>)) {
+                    // As long as a small record; the kernel forgets its name at once.
+                    (Ok(number), _) => {
+                        let ino = FIRST_NUMBERED + u64::from(number);
+                        return reply.entry(&Duration::ZERO, &self.attr(ino), Generation(0));
+                    }
+                    (_, Some(Ok(number))) => FIRST_CONSTANT + u64::from(number),
+                    _ => return reply.error(Errno::ENOENT),
                 }
-                Err(_) => return reply.error(Errno::ENOENT),
-            },
-            _ => return reply.error(Errno::ENOENT),
+            }
+            None => return reply.error(Errno::ENOENT),
         };
         reply.entry(&TTL, &self.attr(ino), Generation(0));
     }
@@ -105,7 +110,7 @@ impl Filesystem for Null {
     }
 
     fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let is_direct = matches!(ino.0, FILE | FRAMED | CONSTANT);
+        let is_direct = matches!(ino.0, FILE | FRAMED | CONSTANT | FIRST_CONSTANT..);
         let own = if is_direct { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::FOPEN_KEEP_CACHE };
         reply.opened(FileHandle(1), own | FopenFlags::FOPEN_NOFLUSH);
     }

@@ -95,6 +95,25 @@ fn a_dry_run_and_a_question_that_nobody_answers_change_nothing() {
     assert_eq!(changed.map(|(path, _)| path).collect::<Vec<_>>(), [data.join(".kafka_cleanshutdown")]);
 }
 
+/// In a directory of its own the copy that `kafka-reassign-partitions` fills bears the partition's name too.
+#[test]
+fn a_copy_on_its_way_to_another_disk_is_not_taken_for_the_partition() {
+    let root = scratch();
+    let (partition, to) = random(root.path(), 3);
+    let (data, to) = (partition.parent().unwrap(), to.to_string());
+    fs::rename(&partition, data.join("t-0.3f0c1fa6e8a14f0d9d4b1a2c3d4e5f60-future")).unwrap();
+    let before = logs(&data.join("t-0.3f0c1fa6e8a14f0d9d4b1a2c3d4e5f60-future"));
+    for words in [
+        &["truncate", "--dry-run", text(data), "t/0", "--to", &to][..],
+        &["truncate", "--yes", "--discard", text(data), "t/0", "--to", &to],
+        &["append", text(data), "t/0"],
+    ] {
+        let said = refused(words);
+        assert!(said.contains("t/0: there is no such partition"), "{said}");
+    }
+    assert_eq!(logs(&data.join("t-0.3f0c1fa6e8a14f0d9d4b1a2c3d4e5f60-future")), before);
+}
+
 #[test]
 fn what_is_damaged_is_recovered_first() {
     let root = scratch();

@@ -68,7 +68,7 @@ fn open(
     let log_config = Configs::new(source, config).of(name).log_config();
     let mut siblings = Vec::new();
     for directory in owned {
-        for (found, path) in written_down::partitions(directory.path())? {
+        for (found, path) in written_down::current_partitions(directory.path())? {
             if found == *name {
                 return Ok(directory.appender(name, &path, &log_config)?);
             }
@@ -124,6 +124,7 @@ fn append_all(mut writer: LineWriter) -> anyhow::Result<String> {
                 return Err(refused(&writer, &error));
             }
         }
+        writer.appender().begin_sync();
         bar.set_position(bytes);
     }
     writer.finish(now()).map_err(|error| refused(&writer, &error))?;

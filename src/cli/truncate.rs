@@ -81,7 +81,7 @@ fn cut(
 
 /// The directory of a partition.
 fn find(directory: &Path, name: &TopicPartition) -> anyhow::Result<Option<PathBuf>> {
-    let found = written_down::partitions(directory)?.into_iter().find(|(found, _)| found == name);
+    let found = written_down::current_partitions(directory)?.into_iter().find(|(found, _)| found == name);
     Ok(found.map(|(_, path)| path))
 }
 

@@ -33,7 +33,7 @@ use crate::view::lines::writer::{LineWriter, WriteError};
 
 /// Refused lines that `.topicfs/problems` tells of.
 const KEPT_REFUSALS: usize = 100;
-/// How often logs are looked at for `flush.ms`.
+/// How often logs are looked at for `flush.ms` and for what is to be written out.
 const LOOK: Duration = Duration::from_millis(100);
 /// How often checkpoints are written, as by a broker.
 const CHECKPOINT: Duration = Duration::from_secs(60);
@@ -125,9 +125,10 @@ impl Writing {
     }
 }
 
-/// Flushes what is due; writes checkpoints now and then. What fails is told, and met again by who writes.
+/// Flushes what is due, and begins with what will be; writes checkpoints now and then. What fails is told, and met again by who writes.
 fn keep_up(directories: &[Arc<OwnedDirectory>], last: &mut Instant) {
     for appender in directories.iter().flat_map(|directory| directory.appenders()) {
+        appender.begin_sync();
         if let Err(error) = appender.flush_if_due() {
             tracing::error!(partition = %appender.directory().display(), %error, "a log could not be flushed");
         }

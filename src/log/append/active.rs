@@ -194,15 +194,16 @@ impl ActiveSegment {
         }
     }
 
-    /// Has the log written out piece by piece from this length on, the half of a segment: the sync at its end, which whoever appends waits
-    /// for, has less left. What is shorter is left to the system, which knows better when the disk has time.
-    pub(super) fn begin_sync(&mut self, from: u64) {
+    /// From this length of the log on: what of it is worth writing out by now, as [`DiskFile::begin_sync`] wants it. It is taken for
+    /// begun then.
+    pub(super) fn to_begin_sync(&mut self, from: u64) -> Option<(Arc<dyn DiskFile>, u64, u64)> {
         let begun = self.begun_sync.max(self.log.synced.unwrap_or(0));
         let len = self.log.len.saturating_sub(begun);
-        if self.log.len >= from && len >= SYNC_PIECE {
-            self.log.file.begin_sync(begun, len);
-            self.begun_sync = self.log.len;
+        if self.log.len < from || len < SYNC_PIECE {
+            return None;
         }
+        self.begun_sync = self.log.len;
+        Some((self.log.file.clone(), begun, len))
     }
 }
 

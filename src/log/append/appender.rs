@@ -222,6 +222,16 @@ impl Appender {
         Ok(())
     }
 
+    /// Has the log written out from the half of a segment on: the sync at its end, which whoever appends waits for, has less left. What
+    /// is shorter is left to the system, which knows better when the disk has time. For who holds up nobody with it: it takes the system
+    /// a while to ask the disk for that much.
+    pub fn begin_sync(&self) {
+        let begun = self.state().active.to_begin_sync(self.config.segment_bytes / 2);
+        if let Some((file, position, len)) = begun {
+            file.begin_sync(position, len);
+        }
+    }
+
     /// Flushes if that is due by `flush.ms`.
     ///
     /// # Errors
@@ -273,7 +283,6 @@ impl Appender {
             }
             return Err(error.into());
         }
-        state.active.begin_sync(self.config.segment_bytes / 2);
         state.end = last.next();
         state.unflushed_since.get_or_insert_with(Instant::now);
         Ok(())
