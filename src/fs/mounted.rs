@@ -41,6 +41,7 @@ use crate::log::signal::Signal;
 use crate::log::source::Source;
 use crate::log::watch::Watch;
 use crate::view::ahead::Reader;
+use crate::view::blocks::Turn;
 use crate::view::buffers::Buffers;
 use crate::view::dump::file::DumpFile;
 use crate::view::filtered::Filtered;
@@ -114,6 +115,8 @@ pub enum Read {
     Bytes(Pieces),
     /// Records that have not come yet.
     Waits(Arc<FollowFile>, Seen),
+    /// These bytes, and the rest when its turn has come.
+    InTurn(Vec<u8>, Turn),
 }
 
 impl Fs {
@@ -376,6 +379,14 @@ impl Fs {
     /// # Errors
     /// Those of reading.
     pub fn read(&self, handle: u64, at: u64, len: usize) -> Result<Read, FsError> {
+        self.read_on(handle, at, len, &[])
+    }
+
+    /// Goes on with a read of which there are some bytes.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn read_on(&self, handle: u64, at: u64, len: usize, begun: &[u8]) -> Result<Read, FsError> {
         let handle = self.handles.get(handle)?;
         if let Content::Follow(file) = &handle.content {
             return Ok(match self.read_follow(file, len)? {
@@ -383,7 +394,19 @@ impl Fs {
                 Come::Nothing(seen) => Read::Waits(file.clone(), seen),
             });
         }
-        let out = self.read_pieces(&handle.content, at, len)?;
+        let (out, turn) = match &handle.content {
+            Content::Selection(selection, _) => again(|| {
+                let mut out = Pieces::from(begun.to_vec());
+                let (at, len) = (at + begun.len() as u64, len.saturating_sub(begun.len()));
+                let turn = selection.read_in_turn(at, len, &mut out)?;
+                Ok((out, turn))
+            })?,
+            content => (self.read_pieces(content, at, len)?, None),
+        };
+        if let Some(turn) = turn {
+            // Copied, since a block that is in use takes room.
+            return Ok(Read::InTurn(out.iter().collect::<Vec<_>>().concat(), turn));
+        }
         handle.counts.read_bytes.add(out.len() as u64);
         if handle.reading == Reading::Cached {
             PageCache::of_process().filled_mount(handle.ino, at..at + out.len() as u64);

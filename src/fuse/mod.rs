@@ -309,6 +309,12 @@ impl Filesystem for Adapter {
                     self.fs.read_ahead(handle.0, offset, len);
                     Ok(())
                 });
+                // It may have made room for somebody.
+                self.parked.answer_next();
+            }
+            Ok(Read::InTurn(begun, turn)) => {
+                let place = Place { handle, at: offset, len: size };
+                self.parked.park(request, Asked::InTurn(reply, place, begun, turn));
             }
             Ok(Read::Waits(..)) if flags.0 & libc::O_NONBLOCK != 0 => reply.error(Errno::EAGAIN),
             Ok(Read::Waits(file, seen)) => {

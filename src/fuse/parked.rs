@@ -1,5 +1,5 @@
 //! Requests that wait, all watched by one thread: a `stat` for a size, a look-up and the opening of a directory for an index, a
-//! read for what lies far ahead, a read of `follow` for records.
+//! read for what lies far ahead or for room, a read of `follow` for records.
 //!
 //! They are answered when what they wait for is there, a `stat` also when `measure_wait` is over (then with size 0, and a warning), or with
 //! EINTR when the kernel says that their caller got a signal. A reader of `follow` gets it for every signal, as from a pipe; programs
@@ -22,9 +22,12 @@ use crate::fs::metrics::requests::{Operation, Requests, Wait, WaitsFor};
 use crate::fs::mounted::Read;
 use crate::fs::stat::Stat;
 use crate::fuse::{attr, call, look_up, open_directory, refused, reply_bytes};
+use crate::view::blocks::Turn;
 
 /// How often the signals are looked at of callers that went on after one: the kernel tells of the first only.
 const LOOK_AT_SIGNALS: Duration = Duration::from_millis(30);
+/// How often it is looked whether there is room because somebody has not come again; where one comes, who serves it looks.
+const LOOK_FOR_ROOM: Duration = Duration::from_millis(20);
 /// Interrupts kept of requests that are not parked, or not yet.
 const KEPT_INTERRUPTS: usize = 1024;
 
@@ -71,6 +74,8 @@ pub(super) enum Asked {
     OpenDirectory(ReplyOpen, u64, Arc<Measurement>),
     /// Bytes of a file, behind much that nobody has read.
     FarRead(ReplyData, Place, Arc<Measurement>),
+    /// Bytes of a file, some of which are there, when there is room to make the others.
+    InTurn(ReplyData, Place, Vec<u8>, Turn),
     /// So many bytes that come.
     Read(ReplyData, Arc<FollowFile>, Seen, usize),
 }
@@ -90,6 +95,8 @@ impl Asked {
             Self::Lookup(.., build) | Self::OpenDirectory(.., build) | Self::FarRead(.., build) => {
                 build.is_done()
             }
+            // One at a time, by whoever is there: see `take_next`.
+            Self::InTurn(..) => false,
             Self::Read(_, file, seen, _) => file.has_changed(*seen),
         }
     }
@@ -97,7 +104,11 @@ impl Asked {
     const fn deadline(&self) -> Option<Instant> {
         match self {
             Self::Stat(.., deadline) => Some(*deadline),
-            Self::Lookup(..) | Self::OpenDirectory(..) | Self::FarRead(..) | Self::Read(..) => None,
+            Self::Lookup(..)
+            | Self::OpenDirectory(..)
+            | Self::FarRead(..)
+            | Self::InTurn(..)
+            | Self::Read(..) => None,
         }
     }
 
@@ -107,6 +118,7 @@ impl Asked {
             Self::Lookup(..) => WaitsFor::Name,
             Self::OpenDirectory(..) => WaitsFor::Directory,
             Self::FarRead(..) => WaitsFor::Place,
+            Self::InTurn(..) => WaitsFor::Room,
             Self::Read(..) => WaitsFor::Records,
         }
     }
@@ -117,7 +129,9 @@ impl Asked {
             Self::Stat(reply, ..) => reply.error(errno(Operation::Getattr)),
             Self::Lookup(reply, ..) => reply.error(errno(Operation::Lookup)),
             Self::OpenDirectory(reply, ..) => reply.error(errno(Operation::Opendir)),
-            Self::FarRead(reply, ..) | Self::Read(reply, ..) => reply.error(errno(Operation::Read)),
+            Self::FarRead(reply, ..) | Self::InTurn(reply, ..) | Self::Read(reply, ..) => {
+                reply.error(errno(Operation::Read));
+            }
         }
     }
 }
@@ -140,8 +154,15 @@ impl Parked {
         let wait = Requests::of_process().waits(asked.waits_for());
         let waiting = Waiting { asked, wait, thread: request.pid(), was_interrupted: false };
         self.shared.park(request.unique(), waiting);
-        self.shared.fs.signal().raise();
         self.begin();
+    }
+
+    /// Answers a read whose turn has come, if there is one.
+    pub(super) fn answer_next(&self) {
+        let next = self.shared.lock().take_next();
+        if let Some((unique, waiting)) = next {
+            self.shared.answer(unique, waiting);
+        }
     }
 
     /// Answers a `stat` when `measurement` has ended, or `measure_wait` is over: then `attributes` are the answer.
@@ -209,6 +230,9 @@ impl Shared {
             waiting.was_interrupted = true;
         }
         state.requests.insert(unique, waiting);
+        drop(state);
+        // What it waits for may have come before it was parked.
+        self.fs.signal().raise();
     }
 
     fn interrupt(&self, unique: RequestId) {
@@ -240,7 +264,8 @@ impl Shared {
                 if state.closed {
                     return;
                 }
-                let (ready, polls) = state.take_ready(Instant::now());
+                let (mut ready, polls) = state.take_ready(Instant::now());
+                ready.extend(state.take_next());
                 (ready, polls, state.limit(Instant::now()))
             };
             for (unique, waiting) in ready {
@@ -255,14 +280,14 @@ impl Shared {
 
     fn answer(&self, unique: RequestId, waiting: Waiting) {
         let Waiting { asked, wait, thread, was_interrupted } = waiting;
+        let again = |asked| self.park(unique, Waiting { asked, wait, thread, was_interrupted });
         match asked {
             Asked::Stat(reply, attributes, measurement, deadline) if measurement.is_done() => {
                 match call("getattr", attributes.ino, || self.fs.stat(attributes.ino)) {
                     Ok(Stat::Known(now)) => reply.attr(&now.lasting.attributes_ttl(), &attr(&now)),
                     // So much has come since that it takes long again.
                     Ok(Stat::Measuring(now, measurement)) => {
-                        let asked = Asked::Stat(reply, now, measurement, deadline);
-                        self.park(unique, Waiting { asked, wait, thread, was_interrupted });
+                        again(Asked::Stat(reply, now, measurement, deadline));
                     }
                     Err(errno) => reply.error(errno),
                 }
@@ -280,26 +305,37 @@ impl Shared {
             Asked::OpenDirectory(reply, ino, build) if build.is_done() => {
                 open_directory(&self.fs, ino, reply);
             }
-            Asked::FarRead(reply, Place { handle, at, len }, reaching) if reaching.is_done() => {
-                match call("read", 0, || self.fs.read(handle.0, at, len)) {
-                    Ok(Read::Bytes(bytes)) => reply_bytes(reply, &bytes),
-                    Ok(Read::Waits(..)) => reply.error(Errno::EIO),
-                    Err(errno) => reply.error(errno),
+            Asked::FarRead(reply, place, reaching) if reaching.is_done() => {
+                if let Some(asked) = self.read_on(reply, place, &[]) {
+                    again(asked);
+                }
+            }
+            Asked::InTurn(reply, place, begun, turn) if turn.has_come() => {
+                if let Some(asked) = self.read_on(reply, place, &begun) {
+                    again(asked);
                 }
             }
             Asked::Read(reply, file, _, len) => match call("read", 0, || self.fs.read_follow(&file, len)) {
                 Ok(Come::Bytes(bytes)) => reply.data(&bytes),
                 Ok(Come::Nothing(seen)) => {
-                    let asked = Asked::Read(reply, file.clone(), seen, len);
-                    self.park(unique, Waiting { asked, wait, thread, was_interrupted });
-                    if file.has_changed(seen) {
-                        self.fs.signal().raise();
-                    }
+                    again(Asked::Read(reply, file.clone(), seen, len));
                 }
                 Err(errno) => reply.error(errno),
             },
             interrupted => interrupted.interrupted(),
         }
+    }
+
+    /// Answers a read of which there are some bytes, unless the others have to wait.
+    fn read_on(&self, reply: ReplyData, place: Place, begun: &[u8]) -> Option<Asked> {
+        let Place { handle, at, len } = place;
+        match call("read", 0, || self.fs.read_on(handle.0, at, len, begun)) {
+            Ok(Read::Bytes(bytes)) => reply_bytes(reply, &bytes),
+            Ok(Read::InTurn(begun, turn)) => return Some(Asked::InTurn(reply, place, begun, turn)),
+            Ok(Read::Waits(..)) => reply.error(Errno::EIO),
+            Err(errno) => reply.error(errno),
+        }
+        None
     }
 
     fn answer_poll(&self, handle: FileHandle, file: Arc<FollowFile>, notifier: PollNotifier) {
@@ -336,12 +372,20 @@ impl State {
         (requests, polls)
     }
 
+    /// Takes out a read whose turn has come.
+    fn take_next(&mut self) -> Option<(RequestId, Waiting)> {
+        let has_come = |_: &RequestId, waiting: &mut Waiting| matches!(&waiting.asked, Asked::InTurn(.., turn) if turn.has_come());
+        self.requests.extract_if(has_come).next()
+    }
+
     /// How long nothing has to be looked at, if nothing happens.
     fn limit(&self, now: Instant) -> Option<Duration> {
         let deadline = self.requests.values().filter_map(|waiting| waiting.asked.deadline()).min();
         let left = deadline.map(|deadline| deadline.saturating_duration_since(now));
         let look = self.requests.values().any(|waiting| waiting.was_interrupted).then_some(LOOK_AT_SIGNALS);
-        left.into_iter().chain(look).min()
+        let is_in_turn = |waiting: &Waiting| matches!(waiting.asked, Asked::InTurn(..));
+        let room = self.requests.values().any(is_in_turn).then_some(LOOK_FOR_ROOM);
+        left.into_iter().chain(look).chain(room).min()
     }
 }
 

@@ -1,18 +1,13 @@
 //! Rendered blocks, until they are read to their end: by a reader of a part of one, or ahead of one.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-
-use lru::LruCache;
+use std::time::Instant;
 
 use crate::log::segment::SegmentUid;
 use crate::view::buffers::{Buffer, Buffers};
 use crate::view::format::Format;
-
-/// Rendered blocks kept while they are in use, in bytes: those that 32 readers of batches of 4 MiB are in the midst of. With fewer each read
-/// would decode its batch again.
-const KEPT_BYTES: usize = 144 * 1024 * 1024;
-/// And at most this many of them.
-const KEPT_BLOCKS: usize = 4096;
+use crate::view::kept::{Kept, Number};
+use crate::view::permits::Permits;
 
 /// Which rendered block it is. The end is part of the key because the last block of an active segment grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,7 +24,7 @@ pub struct RenderedKey {
 
 /// The place of a block.
 #[derive(Debug, Default)]
-struct Slot {
+pub(super) struct Slot {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -72,7 +67,7 @@ impl Slot {
     }
 
     /// Whether the caller is the one to make the block.
-    fn begin(&self) -> bool {
+    pub(super) fn begin(&self) -> bool {
         let mut state = self.lock();
         let is_wanted = matches!(*state, State::Wanted);
         if is_wanted {
@@ -81,8 +76,12 @@ impl Slot {
         is_wanted
     }
 
-    fn is_made(&self) -> bool {
+    pub(super) fn is_made(&self) -> bool {
         matches!(*self.lock(), State::Made(_))
+    }
+
+    pub(super) fn is_being_made(&self) -> bool {
+        matches!(*self.lock(), State::BeingMade)
     }
 
     fn set(&self, state: State) {
@@ -106,47 +105,55 @@ impl Drop for Making<'_> {
     }
 }
 
-/// Rendered blocks by use.
+/// Rendered blocks that are kept.
 #[derive(Debug)]
 pub struct Blocks {
-    kept: Mutex<Kept>,
+    kept: Arc<Mutex<Kept>>,
+    permits: Arc<Permits>,
     buffers: Buffers,
 }
 
+/// A turn to have a block made, of somebody who waits for room. It is given up when dropped.
 #[derive(Debug)]
-struct Kept {
-    /// Each with its bytes, once they are counted.
-    blocks: LruCache<RenderedKey, (Arc<Slot>, usize)>,
-    bytes: usize,
+pub struct Turn {
+    kept: Arc<Mutex<Kept>>,
+    permits: Arc<Permits>,
+    number: Number,
+    key: RenderedKey,
+    len: usize,
 }
 
-impl Kept {
-    /// Counts the bytes of a block, unless it was given up meanwhile, and drops those that were used longest ago.
-    fn count(&mut self, key: &RenderedKey, slot: &Arc<Slot>, len: usize) {
-        let Some((_, counted)) = self.blocks.peek_mut(key).filter(|(now, _)| Arc::ptr_eq(now, slot)) else {
-            return;
-        };
-        self.bytes += len - std::mem::replace(counted, len);
-        while self.bytes > KEPT_BYTES || self.blocks.len() > KEPT_BLOCKS {
-            let Some((_, (_, counted))) = self.blocks.pop_lru() else { break };
-            self.bytes -= counted;
+impl Turn {
+    /// Whether it has come, as it stays then: there is room for the block, which is to be asked for now.
+    pub fn has_come(&self) -> bool {
+        let (now, mut kept) = (Instant::now(), lock(&self.kept));
+        if self.permits.are_taken() {
+            kept.decoding(now);
         }
+        kept.has_come(self.number, self.key, self.len, now)
     }
+}
 
-    fn give_up(&mut self, key: &RenderedKey) {
-        if let Some((_, counted)) = self.blocks.pop(key) {
-            self.bytes -= counted;
-        }
+impl Drop for Turn {
+    fn drop(&mut self) {
+        lock(&self.kept).leave(self.number, Instant::now());
     }
 }
 
 impl Blocks {
-    /// None yet; they will be rendered into `buffers`.
-    pub fn new(buffers: Buffers) -> Self {
-        Self { kept: Mutex::new(Kept { blocks: LruCache::unbounded(), bytes: 0 }), buffers }
+    /// None yet; they will be rendered into `buffers`, large ones by who has one of `permits`.
+    pub fn new(buffers: Buffers, permits: Arc<Permits>) -> Self {
+        Self { kept: Arc::new(Mutex::new(Kept::new(Instant::now()))), permits, buffers }
     }
 
-    /// A rendered block: one that is kept, or what `render` makes. Who asks for a block that another thread is making
+    /// Makes sure that there is room for a block of `len` bytes before it is asked for, if it is large: a turn to wait for
+    /// where there is none.
+    pub fn claim(&self, key: RenderedKey, len: usize) -> Option<Turn> {
+        let number = self.lock().claim(key, len, Instant::now())?;
+        Some(Turn { kept: self.kept.clone(), permits: self.permits.clone(), number, key, len })
+    }
+
+    /// A rendered block of `len` bytes: one that is kept, or what `render` makes. Who asks for a block that another thread is making
     /// waits for that one, and meanwhile calls `help`, as long as that says that it has done something.
     ///
     /// # Errors
@@ -154,26 +161,28 @@ impl Blocks {
     pub fn get<E>(
         &self,
         key: RenderedKey,
+        len: usize,
         help: impl Fn() -> bool,
         render: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<Arc<Buffer>, E> {
-        let slot = self.slot(key);
+        let slot = self.lock().slot(key, len, Instant::now());
         match slot.block(help) {
             Some(block) => Ok(block),
             None => self.make(&key, &slot, render),
         }
     }
 
-    /// Makes a block that somebody will ask for, unless that is being done.
+    /// Makes a block that somebody will ask for, unless that is being done, or there is no room.
     ///
     /// # Errors
     /// Those of `render`.
     pub fn make_ahead<E>(
         &self,
         key: RenderedKey,
+        len: usize,
         render: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let slot = self.slot(key);
+        let Some(slot) = self.lock().slot_if_room(key, len, Instant::now()) else { return Ok(()) };
         if slot.begin() { self.make(&key, &slot, render).map(drop) } else { Ok(()) }
     }
 
@@ -189,7 +198,7 @@ impl Blocks {
             Ok(()) => {
                 let block = Arc::new(buffer);
                 slot.set(State::Made(block.clone()));
-                self.lock().count(key, slot, block.len());
+                self.lock().made(key, Instant::now());
                 Ok(block)
             }
             Err(error) => {
@@ -200,16 +209,9 @@ impl Blocks {
         }
     }
 
-    fn slot(&self, key: RenderedKey) -> Arc<Slot> {
-        self.lock().blocks.get_or_insert(key, <(Arc<Slot>, usize)>::default).0.clone()
-    }
-
     /// Drops all that are made.
     pub fn give_up_made(&self) {
-        let mut kept = self.lock();
-        let made: Vec<_> =
-            kept.blocks.iter().filter(|(_, (slot, _))| slot.is_made()).map(|(key, _)| *key).collect();
-        made.iter().for_each(|key| kept.give_up(key));
+        self.lock().give_up_made();
     }
 
     /// Drops a block that was read to its end.
@@ -218,6 +220,10 @@ impl Blocks {
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kept)
     }
+}
+
+fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,7 +14,7 @@
 //! | [`run`], `frontier` | the blocks of one segment, measured as far as somebody needed |
 //! | [`summary`] | what measuring counts besides blocks |
 //! | [`reading`] | rendering a run's blocks, and walking over their records |
-//! | [`pieces`], [`buffers`], [`blocks`] | what a read gives; its memory; rendered blocks that are kept |
+//! | [`pieces`], [`buffers`], [`blocks`], `kept` | what a read gives; its memory; rendered blocks; which of them are kept, and who waits for room |
 //! | [`ahead`] | blocks rendered before they are asked for |
 //! | [`selection`] | a range of records as one file: size, and reading at any position |
 //! | [`filtered`], [`passing`] | the records that pass a filter as one file; a walk over them |
@@ -47,6 +47,7 @@ mod frontier;
 pub mod info;
 mod json_string;
 pub mod jsonl;
+mod kept;
 pub mod key_history;
 pub mod key_list;
 pub mod keys;

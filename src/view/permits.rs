@@ -69,6 +69,11 @@ impl Permits {
         Permit { of: Some((self, bytes)), _of_thread }
     }
 
+    /// Whether something large is being decoded.
+    pub fn are_taken(&self) -> bool {
+        self.lock().taken > 0
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

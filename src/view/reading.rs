@@ -9,12 +9,12 @@ use crate::log::LogError;
 use crate::log::files;
 use crate::log::segment::Segment;
 use crate::units::{Offset, Position};
-use crate::view::blocks::RenderedKey;
+use crate::view::blocks::{RenderedKey, Turn};
 use crate::view::buffers::Buffer;
 use crate::view::dump::{self, entry::Tools};
 use crate::view::env::Env;
 use crate::view::format::Format;
-use crate::view::layout::{Block, to_index};
+use crate::view::layout::Block;
 use crate::view::pieces::Pieces;
 use crate::view::run::{Placed, Run};
 use crate::view::shared::Workspace;
@@ -81,12 +81,17 @@ impl Run {
         part: Range<usize>,
         out: &mut Pieces,
     ) -> Result<(), LogError> {
-        let is_to_its_end = part.end == to_index(placed.end - placed.start);
+        let is_to_its_end = part.end == placed.len();
         out.share(&self.rendered(env, format, placed)?, part);
         if is_to_its_end {
             env.shared.blocks.finished(&self.rendered_key(format, placed));
         }
         Ok(())
+    }
+
+    /// Claims room for a block's output: a turn to wait for where there is none.
+    pub(super) fn claim(&self, env: &Env<'_>, format: Format, placed: &Placed) -> Option<Turn> {
+        env.shared.blocks.claim(self.rendered_key(format, placed), placed.len())
     }
 
     /// A block's output, which is kept until somebody has read it to its end.
@@ -102,7 +107,7 @@ impl Run {
         let key = self.rendered_key(format, placed);
         let help = || env.shared.ahead.help();
         let mut is_made_here = false;
-        let block = env.shared.blocks.get(key, help, |buffer| {
+        let block = env.shared.blocks.get(key, placed.len(), help, |buffer| {
             is_made_here = true;
             self.render(env, format, placed, buffer)
         })?;
@@ -123,7 +128,7 @@ impl Run {
         placed: &Placed,
     ) -> Result<(), LogError> {
         let key = self.rendered_key(format, placed);
-        env.shared.blocks.make_ahead(key, |buffer| self.render(env, format, placed, buffer))
+        env.shared.blocks.make_ahead(key, placed.len(), |buffer| self.render(env, format, placed, buffer))
     }
 
     /// Which block it is in a format.
@@ -141,7 +146,7 @@ impl Run {
         out: &mut Vec<u8>,
     ) -> Result<(), LogError> {
         let begun = out.len();
-        let len = to_index(placed.end - placed.start);
+        let len = placed.len();
         out.reserve(len.min(MAX_RESERVED));
         if format.is_of_batches() {
             self.for_each_batch(env, &placed.block, |batch, position, decoder| {

@@ -16,7 +16,7 @@ use crate::units::{Offset, Position};
 use crate::view::env::Env;
 use crate::view::format::Format;
 use crate::view::frontier::Frontier;
-use crate::view::layout::{Block, Layout};
+use crate::view::layout::{Block, Layout, to_index};
 use crate::view::summary::Summary;
 
 /// Source bytes measured before others that wait for the run get a turn.
@@ -101,6 +101,13 @@ pub struct Placed {
     pub end: u64,
     /// The last offset of the block before it in the run.
     pub before: Option<Offset>,
+}
+
+impl Placed {
+    /// The length of its output.
+    pub(super) fn len(&self) -> usize {
+        to_index(self.end - self.start)
+    }
 }
 
 impl Run {

@@ -11,6 +11,7 @@ use crate::log::partition::Partition;
 use crate::log::segment::Segment;
 use crate::units::Offset;
 use crate::view::ahead::{Reader, Wanted};
+use crate::view::blocks::Turn;
 use crate::view::env::Env;
 use crate::view::format::Format;
 use crate::view::layout::to_index;
@@ -241,6 +242,25 @@ impl Selection {
     /// # Errors
     /// Those of reading; [`ViewError::Damaged`] where the mount asks for that.
     pub fn read(&self, at: u64, len: usize, out: &mut Pieces) -> Result<(), ViewError> {
+        self.read_claiming(at, len, out, |_, _, _| None).map(drop)
+    }
+
+    /// The same for one of many readers: where there is no room for the next block, what is in front of it is read, and a turn
+    /// says when to come again.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`].
+    pub fn read_in_turn(&self, at: u64, len: usize, out: &mut Pieces) -> Result<Option<Turn>, ViewError> {
+        self.read_claiming(at, len, out, |env, run, placed| run.claim(env, self.format, placed))
+    }
+
+    fn read_claiming(
+        &self,
+        at: u64,
+        len: usize,
+        out: &mut Pieces,
+        claim: impl Fn(&Env<'_>, &Run, &Placed) -> Option<Turn>,
+    ) -> Result<Option<Turn>, ViewError> {
         self.view.with_env(self.committed, |env| {
             let begun = out.len();
             let goal = begun.saturating_add(len);
@@ -251,7 +271,7 @@ impl Selection {
                 let next = at + (out.len() + len - goal) as u64;
                 let was_final = known.is_some() || Self::is_final(env, &part);
                 if known.is_none_or(|known| part_start + known > next) {
-                    match self.read_part(env, &part, next - part_start, goal, out) {
+                    match self.read_part(env, &part, next - part_start, goal, out, &claim) {
                         // What came before the roll is read first, and nothing behind what is not decided.
                         Ok(PartRead::Ended) if !was_final => {
                             if self.is_followed(env, &part, index)? {
@@ -261,6 +281,7 @@ impl Selection {
                         }
                         Ok(PartRead::Ended) => {}
                         Ok(PartRead::Full) => break,
+                        Ok(PartRead::Waits(turn)) => return Ok(Some(turn)),
                         // What comes before the damage is given first; the next read fails.
                         Err(ViewError::Damaged { .. }) if out.len() > begun => break,
                         Err(error) => return Err(error),
@@ -270,7 +291,7 @@ impl Selection {
                 self.note_end(&part, index, part_start);
                 index += 1;
             }
-            Ok(())
+            Ok(None)
         })
     }
 
@@ -327,6 +348,7 @@ impl Selection {
         at: u64,
         goal: usize,
         out: &mut Pieces,
+        claim: impl Fn(&Env<'_>, &Run, &Placed) -> Option<Turn>,
     ) -> Result<PartRead, ViewError> {
         let (run, format) = (&part.run, self.format);
         let mut at = at + self.skip(env, part)?;
@@ -352,6 +374,9 @@ impl Selection {
             let end = self.end_in_block(env, part, &placed)?;
             if at >= end {
                 return Ok(PartRead::Ended);
+            }
+            if let Some(turn) = claim(env, run, &placed) {
+                return Ok(PartRead::Waits(turn));
             }
             let from = to_index(at - placed.start);
             let to = to_index(end - placed.start).min(from.saturating_add(goal - out.len()));
@@ -520,10 +545,12 @@ impl Part {
 }
 
 /// How a part was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum PartRead {
     /// As much as was wanted, or all that may be given now.
     Full,
     /// To its end.
     Ended,
+    /// Up to a block for which there is no room.
+    Waits(Turn),
 }

@@ -40,7 +40,7 @@ pub struct Shared {
     pub counts: Counts,
     pace: Option<Pace>,
     workspaces: Mutex<Vec<Workspace>>,
-    permits: Permits,
+    permits: Arc<Permits>,
     was_used: AtomicBool,
     runs: Mutex<Runs>,
 }
@@ -85,17 +85,17 @@ impl Pace {
 impl Shared {
     /// Pools and caches for one mount.
     pub fn new(sidecars: Option<Sidecars>, key_space: KeySpace, max_read_rate: Option<u64>) -> Self {
-        let buffers = Buffers::default();
+        let (buffers, permits) = (Buffers::default(), Arc::new(Permits::new(LARGE_BYTES)));
         Self {
             sidecars,
             key_space: Arc::new(key_space),
             counts: Counts::default(),
             pace: max_read_rate.map(Pace::new),
-            blocks: Blocks::new(buffers.clone()),
+            blocks: Blocks::new(buffers.clone(), permits.clone()),
             buffers,
             ahead: Ahead::default(),
             workspaces: Mutex::default(),
-            permits: Permits::new(LARGE_BYTES),
+            permits,
             was_used: AtomicBool::new(false),
             runs: Mutex::new(bounded::lru(KEPT_RUNS)),
         }
@@ -169,7 +169,7 @@ mod tests {
                 made.set(true);
                 Ok(())
             };
-            drop(shared.blocks.get(key, || false, render));
+            drop(shared.blocks.get(key, 1 << 20, || false, render));
             !made.get()
         };
         shared.with_workspace(|_| ());
