@@ -7,15 +7,15 @@ DIR was filled by make-data.sh; what else is needed is made there, and kept. Eve
 to warm up, then ROUNDS times (default 5), interleaved; printed are medians, ranges and the ratio of medians.
 
   direct    `log` of `kib` and `small`, with reads of 128 KiB (cat) and 1 MiB (dd), and files of `segments/`, beside a FUSE file system that gives constant
-            bytes with the same flags (examples/null_fuse.rs), and beside ext4; `passthrough=always` too
+            bytes with the same flags, out of a processor's cache and out of memory (examples/null_fuse.rs), and beside ext4; `passthrough=always` too
   cached    a sealed range, read for the second time, beside that file system with cached pages, and ext4
   codecs    `json-lz4`, `json-zstd` by `topicfs cat` and through the mount, beside a bare decompression of the same batches on two threads
             (examples/decompress.rs)
   jsonl     `log.jsonl` of `json-none` on one processor, in bytes of output
   first     measuring partitions for the first time, in bytes of source
   readers   32 readers of `log` at once, of one file and of 12 partitions, beside one
-  grep      `grep -c` and `rg -c -j2` over a topic of 12 partitions, beside the same over its rendered lines in plain files
-  rivals    `kcat -C`, kafka-dump-log and kafka-console-consumer, a broker on the same machine, beside `topicfs cat` and the mount; the JVM's tools run
+  grep      `grep -c` and `rg -c -j2` over a topic of 12 partitions, beside the same over its rendered lines in plain files and that file system
+  rivals    `kcat -C`, kafka-dump-log and kafka-console-consumer, a broker on the same machine, beside `topicfs cat`, the mount, and that file system with as many bytes; the JVM's tools run
             once in three rounds
 
 Needs root, kcat, ripgrep, a JDK for `rivals`. TOPICFS is the binary (default `topicfs` in PATH), EXAMPLES has the built examples (default
@@ -160,6 +160,7 @@ def direct(ground):
         compare(ground, {
             "ext4, 128 KiB": cat(ground, *logs),
             "null, 128 KiB": cat(ground, f"{null}/constant"),
+            "null, from memory": cat(ground, f"{null}/cold"),
             "cat segments/*": cat(ground, *files(mount)),
             "cat segments/*, passthrough": cat(ground, *files(through)),
         }, size, "null, 128 KiB")

@@ -2,6 +2,7 @@
 //!
 //! `file` takes writes, which go to another file as they are; `framed` takes them too, and puts in front of each as many bytes as a batch
 //! of lines of 1 KiB has more than the lines; `constant` has bytes that are the same in each read, asked for each time;
+//! `cold` is the same out of memory that no processor's cache holds, as a file's bytes are;
 //! `cached` is the same through the kernel's page cache, which outlives the handle; so is each name that is a number, which is
 //! looked up each time, and `constant-N`, which are files of their own. Sizes are in bytes.
 //!
@@ -29,6 +30,8 @@ struct Null {
     end: AtomicU64,
     /// What each read of the other files gets.
     constant: Vec<u8>,
+    /// What each read of `cold` gets, in turn.
+    cold: Vec<u8>,
     size: u64,
 }
 
@@ -37,6 +40,9 @@ const FILE: u64 = 2;
 const CONSTANT: u64 = 3;
 const CACHED: u64 = 4;
 const FRAMED: u64 = 5;
+const COLD: u64 = 6;
+/// More than processors' caches hold.
+const COLD_SIZE: usize = 256 << 20;
 const FIRST_NUMBERED: u64 = 1 << 16;
 const FIRST_CONSTANT: u64 = 1 << 32;
 
@@ -86,6 +92,7 @@ impl Filesystem for Null {
         let ino = match name.to_str() {
             Some("file") => FILE,
             Some("framed") => FRAMED,
+            Some("cold") => COLD,
             Some("constant") => CONSTANT,
             Some("cached") => CACHED,
             // Each of them is a file of its own.
@@ -110,7 +117,7 @@ impl Filesystem for Null {
     }
 
     fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let is_direct = matches!(ino.0, FILE | FRAMED | CONSTANT | FIRST_CONSTANT..);
+        let is_direct = matches!(ino.0, FILE | FRAMED | CONSTANT | COLD | FIRST_CONSTANT..);
         let own = if is_direct { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::FOPEN_KEEP_CACHE };
         reply.opened(FileHandle(1), own | FopenFlags::FOPEN_NOFLUSH);
     }
@@ -118,7 +125,7 @@ impl Filesystem for Null {
     fn read(
         &self,
         _: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         _: FileHandle,
         offset: u64,
         size: u32,
@@ -128,7 +135,12 @@ impl Filesystem for Null {
     ) {
         let left = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let len = left.min(size as usize).min(LARGEST_READ);
-        reply.data(self.constant.get(..len).unwrap_or_default());
+        let (from, at) = if ino.0 == COLD {
+            (&self.cold, usize::try_from(offset).unwrap_or(0) % (COLD_SIZE - LARGEST_READ))
+        } else {
+            (&self.constant, 0)
+        };
+        reply.data(from.get(at..at + len).unwrap_or_default());
     }
 
     fn write(
@@ -170,6 +182,7 @@ fn main() -> io::Result<()> {
     config.n_threads = Some(4);
     config.clone_fd = true;
     let constant = b"nothing\n".repeat(LARGEST_READ / 8);
-    let null = Null { backing: File::create(backing)?, end: AtomicU64::new(0), constant, size };
+    let cold = b"nothing\n".repeat(COLD_SIZE / 8);
+    let null = Null { backing: File::create(backing)?, end: AtomicU64::new(0), constant, cold, size };
     fuser::mount(null, mountpoint, &config)
 }
