@@ -423,6 +423,36 @@ fn a_time_index_that_lies_costs_no_record() {
     }
 }
 
+/// A truncation at a segment's end makes it the last one again, and what comes then is found.
+#[test]
+fn what_was_counted_of_a_segment_is_counted_again_after_it_was_the_last_one_again() {
+    let directory =
+        segments(&[&[10_000_000, 10_000_001], &[20_000_000, 20_000_001], &[30_000_000], &[40_000_000]]);
+    let fs = shown::open(directory.spec(), Options::default());
+    let number = |name: &str| number(&fs, &format!("t/0/offsets/{name}"));
+    let at = |ms: i64| number(&iso(ms));
+    assert_eq!(
+        (number("last-5"), number("last-1"), at(20_000_001), at(25_000_000)),
+        (Some(1), Some(5), Some(3), Some(4))
+    );
+    assert_eq!(shown::read(&fs, &format!("t/0/by-time/{}...txt", iso(20_000_001))), b"v3\nv4\nv5\n");
+    for base in [4, 5] {
+        std::fs::remove_file(directory.file(base, "log")).unwrap();
+    }
+    assert_eq!((number("latest"), number("last-3")), (Some(4), Some(1)));
+    let more = vec![record(4, 25_000_000), record(5, 26_000_000), record(6, 27_000_000)];
+    directory.append(2, &batches::encode(&Plan::of(more, Compression::Lz4))[0].bytes);
+    assert_eq!((number("latest"), number("last-3"), at(26_000_000)), (Some(7), Some(4), Some(5)));
+    directory.write_segment(
+        7,
+        &batches::encode(&Plan::of(vec![record(7, 50_000_000)], Compression::Lz4))[0].bytes,
+    );
+    assert_eq!((number("last-3"), number("last-6"), number("last-7")), (Some(5), Some(2), Some(1)));
+    assert_eq!((at(25_000_001), at(27_000_001)), (Some(5), Some(7)));
+    let path = format!("t/0/by-time/{}..{}.txt", iso(25_500_000), iso(28_000_000));
+    assert_eq!(shown::read(&fs, &path), b"v5\nv6\n");
+}
+
 #[test]
 fn case_29_ten_digits_are_seconds_thirteen_milliseconds_and_others_are_no_names() {
     let directory = segments(&[&[1_663_903_326_163, 1_663_903_326_900, 1_663_903_327_000]]);
@@ -550,4 +580,38 @@ fn damage_in_a_period_is_skipped_or_an_error_as_the_mount_says() {
         let error = failing.read_content(&content, 6, 1000, &mut read).unwrap_err();
         assert_eq!(error.errno(), libc::EIO, "{path}: {error}");
     }
+}
+
+/// Blocks without a record of the period are passed over together, damage among them is not.
+#[test]
+fn a_period_far_apart_in_a_segment_of_many_blocks_is_found_and_so_is_damage_between() {
+    let now = 1_700_000_000_000;
+    let wanted = [40, 41, 700, 999];
+    let batch = |offset: i64| {
+        let timestamp = if wanted.contains(&offset) { now + 10_000_000 + offset } else { now + offset % 7 };
+        let key = Some(vec![b'k'; 4000]);
+        let plan = Plan::of(vec![ShownRecord { key, ..record(offset, timestamp) }], Compression::None);
+        batches::encode(&plan)[0].bytes.clone()
+    };
+    let mut all: Vec<Vec<u8>> = (0..1000).map(batch).collect();
+    let path = format!("t/0/by-time/{}..{}.txt", iso(now + 10_000_000), iso(now + 20_000_000));
+    let directory = Directory::default();
+    directory.write_segment(0, &all.concat());
+    directory.write_segment(1000, &batch(1000));
+    let open = |on_damage| {
+        let topic = TopicOptions { on_damage, ..TopicOptions::default() };
+        shown::open(directory.spec(), topic.into())
+    };
+    assert_eq!(shown::read(&open(OnDamage::Skip), &path), b"v40\nv41\nv700\nv999\n");
+    assert_eq!(shown::read(&open(OnDamage::Error), &path), b"v40\nv41\nv700\nv999\n");
+    all[500][2000] ^= 1;
+    directory.write_segment(0, &all.concat());
+    assert_eq!(shown::read(&open(OnDamage::Skip), &path), b"v40\nv41\nv700\nv999\n");
+    let failing = open(OnDamage::Error);
+    let content = failing.content(0, &failing.resolve(&path).unwrap()).unwrap();
+    let mut read = Vec::new();
+    failing.read_content(&content, 0, 1000, &mut read).unwrap();
+    assert_eq!(read, b"v40\nv41\n");
+    let error = failing.read_content(&content, 8, 1000, &mut read).unwrap_err();
+    assert_eq!(error.errno(), libc::EIO, "{error}");
 }

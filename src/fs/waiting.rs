@@ -12,6 +12,7 @@ use crate::fs::measuring::{Measurable, Measurement};
 use crate::fs::mounted::Fs;
 use crate::fs::node::{AllItem, Item, Node, PartitionKey};
 use crate::fs::time_names::instant;
+use crate::log::moment::Moment;
 
 /// Source bytes that a request may read before it is answered.
 const NEAR_BYTES: u64 = 16 * 1024 * 1024;
@@ -22,6 +23,7 @@ impl Fs {
     /// # Errors
     /// Those of listing.
     pub fn before_lookup(&self, parent: u64, name: &OsStr) -> Result<Option<Arc<Measurement>>, FsError> {
+        let _moment = Moment::begin();
         let parent = self.inodes().get(parent)?;
         match &*parent {
             Node::Of(key, Item::ByKey)
@@ -86,12 +88,7 @@ impl Fs {
     fn finding_time(&self, key: &PartitionKey, name: &str) -> Result<Option<Arc<Measurement>>, FsError> {
         let Some(time) = instant(name, &self.clock(&key.topic, None)) else { return Ok(None) };
         let view = self.view(key)?;
-        let cost = view.with_env(key.committed, |env| {
-            let segments = view.partition.segments()?;
-            let costs = segments.iter().map(|segment| view.times_cost(env, segment));
-            Ok::<_, FsError>(costs.fold(0, u64::saturating_add))
-        })?;
-        if cost <= NEAR_BYTES {
+        if view.first_at_cost(key.committed, time)? <= NEAR_BYTES {
             return Ok(None);
         }
         // Relative times are another one each time: whoever asks for one waits for all that began with it.

@@ -17,6 +17,7 @@
 //! | [`transactions`] | which records `read_committed` hides, by the log, snapshots and transaction indexes |
 //! | [`bounded`] | caches that take no memory before they hold something |
 //! | [`watch`], [`signal`] | changes of a source, noticed at once |
+//! | [`touches`] | which logs were written to since somebody looked |
 //! | [`counter`] | what is counted for `.topicfs/metrics` |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
 //! | [`glance`] | what a partition looks like, at little cost |
@@ -47,6 +48,7 @@ pub mod segment;
 pub mod sidecar;
 pub mod signal;
 pub mod source;
+pub mod touches;
 pub mod transactions;
 pub mod upkeep;
 pub mod verify;

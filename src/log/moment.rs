@@ -1,8 +1,9 @@
 //! One look at the source for all that a short request asks of it.
 //!
-//! A request sees the source as it is: its data directories and checkpoints are looked at, and read again when they have changed. What answers a
-//! request asks a dozen times for them, and the first look is as good as the last one: within a moment each is taken once. A moment is
-//! one thread's, and ends when its guard is dropped. Segments are not part of it: one that is met cut or replaced is looked for anew at once.
+//! A request sees the source as it is: its data directories, checkpoints and partitions are looked at, and read again when they have changed. What
+//! answers a request asks a dozen times for them, and the first look is as good as the last one: within a moment each is taken once. A moment is
+//! one thread's, and ends when its guard is dropped. Who meets a segment in it that was cut, replaced or removed begins another one: what
+//! comes next is looked for anew.
 
 use std::cell::RefCell;
 
@@ -45,11 +46,14 @@ pub(in crate::log) fn was_looked_at<T>(what: &T) -> bool {
         .with_borrow(|looked_at| looked_at.as_ref().is_some_and(|looked_at| looked_at.contains(&address)))
 }
 
-/// Says that it is looked at now.
+/// Says that it is looked at now. Requests that look at many things look at each again.
 pub(in crate::log) fn look_at<T>(what: &T) {
+    /// Going through more would take longer than looking.
+    const MOST: usize = 64;
     let address = std::ptr::from_ref(what).addr();
     LOOKED_AT.with_borrow_mut(|looked_at| {
         if let Some(looked_at) = looked_at
+            && looked_at.len() < MOST
             && !looked_at.contains(&address)
         {
             looked_at.push(address);

@@ -12,6 +12,7 @@ use crate::format::batch::{Batch, Header, Limits};
 use crate::format::names::{self, FileState, FileType};
 use crate::log::LogError;
 use crate::log::files::{self, FileId, FilePool, TIME_GRAIN};
+use crate::log::moment::{self, Moment};
 use crate::log::problem::Problem;
 use crate::log::segment::heads;
 use crate::log::segment::scan::{Step, Tail};
@@ -19,6 +20,7 @@ use crate::log::segment::{Segment, SegmentFile, SegmentUid};
 use crate::log::source::archived::{self, Archived};
 use crate::log::source::checkpoints::CheckpointFile;
 use crate::log::source::swaps::Swaps;
+use crate::log::touches::{Touched, Touches};
 use crate::units::{Offset, Position, TopicPartition};
 
 /// Where the bounds of a partition's offsets are kept.
@@ -65,6 +67,8 @@ pub struct Partition {
     generation: AtomicU64,
     /// Generations, and the smallest offset that the change before each left as it was; later ones have smaller offsets.
     touched: Mutex<Vec<(u64, Offset)>>,
+    /// What is written to in a directory of many segments, from when all of them were looked at.
+    told: Mutex<Option<(FileId, Arc<Touches>)>>,
     /// Its directory, if it is another partition when that is another one.
     directory: Option<FileId>,
 }
@@ -122,6 +126,7 @@ impl Partition {
             relist: Mutex::new(()),
             generation: AtomicU64::new(0),
             touched: Mutex::default(),
+            told: Mutex::default(),
             directory: None,
         }
     }
@@ -166,6 +171,17 @@ impl Partition {
     /// # Errors
     /// [`LogError::Stale`] when the directory is gone.
     pub fn segments(&self) -> Result<Arc<[Arc<Segment>]>, LogError> {
+        if moment::was_looked_at(self)
+            && let Some(listed) = self.state.read().unwrap_or_else(PoisonError::into_inner).as_ref()
+        {
+            return Ok(listed.segments.clone());
+        }
+        let segments = self.look()?;
+        moment::look_at(self);
+        Ok(segments)
+    }
+
+    fn look(&self) -> Result<Arc<[Arc<Segment>]>, LogError> {
         let directory = self.directory_state()?;
         if let Some(listed) = self.current(&directory) {
             return Ok(listed);
@@ -186,13 +202,41 @@ impl Partition {
     /// Looks now at the segments with these offsets, where that takes a moment only: a file that is opened shows what a restore
     /// has written in place before. Else such a thing is seen a little later.
     pub fn look_over(&self, offsets: Range<Offset>) {
+        /// So many are looked at, rather than have the kernel tell of them.
+        const FEW: usize = 32;
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         let Some(listed) = state.as_ref() else { return };
         let first = Self::floor(&listed.segments, offsets.start);
         let behind = listed.segments.partition_point(|segment| segment.lower < offsets.end);
         let wanted = listed.segments.get(first..behind).unwrap_or_default();
-        if takes_a_moment(wanted.len()) && !wanted.iter().all(|segment| segment.is_in_place()) {
+        let is_in_place = match wanted.len() {
+            0..=FEW => wanted.iter().all(|segment| segment.is_in_place()),
+            _ if takes_a_moment(listed.segments.len()) => self.is_untouched(listed),
+            _ => true,
+        };
+        if !is_in_place {
             listed.looked_over.lock().unwrap_or_else(PoisonError::into_inner).at = None;
+            Moment::again();
+        }
+    }
+
+    /// Whether all segments are what they were when this was asked last, or were looked at; those alone are looked at that the kernel tells of.
+    fn is_untouched(&self, listed: &Listed) -> bool {
+        // Kept while they are looked at: who comes meanwhile must not take it that nothing was told.
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_of =
+            |directory: FileId, touches: &Touches| directory == listed.directory.0 && !touches.is_over();
+        if !told.as_ref().is_some_and(|(directory, touches)| is_of(*directory, touches)) {
+            let is_directory = matches!(self.origin, Origin::Directory(_));
+            let begun = is_directory.then(|| Touches::of(self.origin.path())).flatten();
+            *told = begun.map(|touches| (listed.directory.0, touches));
+        }
+        match told.as_ref().map_or(Touched::Any, |(_, touches)| touches.take()) {
+            Touched::Any => listed.segments.iter().all(|segment| segment.is_in_place()),
+            Touched::Logs(bases) => bases.iter().all(|base| {
+                let found = listed.segments.binary_search_by_key(base, |segment| segment.base).ok();
+                found.is_none_or(|at| listed.segments[at].is_in_place())
+            }),
         }
     }
 
@@ -485,6 +529,7 @@ fn lower_bound(file: &SegmentFile, before: Option<&Arc<Segment>>, limits: Limits
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::num::NonZeroUsize;
 
     use super::*;
@@ -493,35 +538,84 @@ mod tests {
     const TWO_RECORDS: &str = "00000000000000050000004400000003025c40b3f900000000000100000000000003e8\
         00000000000003eaffffffffffffffffffffffffffff0000000210000000026b02760012000402010102026801";
 
-    /// The listing is asked for twice before it is made anew: by whoever finds it stale, and again when it is their turn.
-    #[test]
-    fn a_listing_that_was_found_stale_is_not_taken_for_current_by_who_asks_next() {
-        let directory = tempfile::tempdir().unwrap();
-        let name = |base: i64| directory.path().join(format!("{base:020}.log"));
-        let batch = hex(TWO_RECORDS);
-        std::fs::write(name(5), &batch).unwrap();
-        let mut next = batch.clone();
-        next[7] = 7;
-        std::fs::write(name(7), &next).unwrap();
+    /// A partition of segments that each have one batch of two offsets, settled and read.
+    fn partition(directory: &Path, segments: i64) -> Partition {
+        let mut batch = hex(TWO_RECORDS);
+        for base in (0..2 * segments).step_by(2) {
+            batch[..8].copy_from_slice(&base.to_be_bytes());
+            std::fs::write(directory.join(format!("{base:020}.log")), &batch).unwrap();
+        }
         let pool = Arc::new(FilePool::new(NonZeroUsize::new(8).unwrap()));
         let topic = TopicPartition { topic: "t".to_owned(), partition: 0 };
-        let origin = Origin::Directory(directory.path().to_owned());
+        let origin = Origin::Directory(directory.to_owned());
         let partition =
             Partition::new(topic, "0".to_owned(), origin, Bounds::default(), pool, Limits::default());
         // What is young may have changed unseen, and is listed again anyway.
         std::thread::sleep(2 * TIME_GRAIN);
-        let before = partition.segments().unwrap();
-        for segment in before.iter() {
-            assert!(matches!(segment.scan(segment.start()).unwrap().step().unwrap(), Step::Batch { .. }));
+        for segment in partition.segments().unwrap().iter() {
+            read(segment);
         }
-        // As long as it was, with another leader epoch, which the checksum leaves out.
-        let mut other = batch;
-        other[15] = 9;
-        std::fs::write(name(5), &other).unwrap();
+        partition
+    }
+
+    fn read(segment: &Segment) {
+        assert!(matches!(segment.scan(segment.start()).unwrap().step().unwrap(), Step::Batch { .. }));
+    }
+
+    /// Writes a segment anew in place: as long as it was, with another leader epoch, which the checksum leaves out.
+    fn restore(segment: &Segment, epoch: u8) {
+        let mut other = std::fs::read(&segment.path).unwrap();
+        other[15] = epoch;
+        std::fs::write(&segment.path, &other).unwrap();
+    }
+
+    /// The listing is asked for twice before it is made anew: by whoever finds it stale, and again when it is their turn.
+    #[test]
+    fn a_listing_that_was_found_stale_is_not_taken_for_current_by_who_asks_next() {
+        let directory = tempfile::tempdir().unwrap();
+        let partition = partition(directory.path(), 2);
+        let before = partition.segments().unwrap();
+        restore(&before[0], 9);
         partition.look_over(Offset(0)..Offset(10));
         let after = partition.segments().unwrap();
         assert_ne!(after[0].uid, before[0].uid);
         assert_eq!(after[1].uid, before[1].uid);
         assert_eq!(partition.generation(), 1);
+    }
+
+    #[test]
+    fn of_many_segments_the_one_that_was_written_over_is_seen_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let partition = partition(directory.path(), 100);
+        let all = Offset(i64::MIN)..Offset(i64::MAX);
+        partition.look_over(all.clone());
+        for (round, at) in [57, 3, 99, 3, 0].into_iter().enumerate() {
+            let before = partition.segments().unwrap();
+            partition.look_over(all.clone());
+            assert_eq!(partition.segments().unwrap()[at].uid, before[at].uid);
+            restore(&before[at], 100 + u8::try_from(round).unwrap());
+            partition.look_over(all.clone());
+            let after = partition.segments().unwrap();
+            let changed = (0..100).filter(|at| after[*at].uid != before[*at].uid);
+            assert_eq!(changed.collect::<Vec<_>>(), [at]);
+            read(&after[at]);
+        }
+        let touches = partition.told.lock().unwrap();
+        assert_eq!(touches.as_ref().unwrap().1.take(), Touched::Logs(BTreeSet::new()));
+    }
+
+    #[test]
+    fn a_moment_ends_with_the_segment_that_is_met_changed_in_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let partition = partition(directory.path(), 2);
+        let _moment = Moment::begin();
+        let before = partition.segments().unwrap();
+        restore(&before[0], 9);
+        std::fs::write(directory.path().join(format!("{:020}.log", 9)), "").unwrap();
+        assert_eq!(partition.segments().unwrap().len(), 2);
+        assert!(before[0].open().is_err());
+        let after = partition.segments().unwrap();
+        assert_eq!(after.len(), 3);
+        assert_ne!(after[0].uid, before[0].uid);
     }
 }

@@ -329,7 +329,7 @@ impl Kernel {
 
 /// Whether the file system of `path` tells of all that is written to it: those of other machines and of other file systems' files
 /// don't.
-fn tells_of_changes(path: &Path) -> bool {
+pub(in crate::log) fn tells_of_changes(path: &Path) -> bool {
     /// NFS, SMB (two numbers), CIFS, 9P, FUSE, overlay, Ceph, AFS, Lustre, vboxsf: the numbers in `linux/magic.h` and in their sources.
     const UNRELIABLE: [i64; 11] = [
         0x6969,

@@ -1,7 +1,7 @@
 //! Counting records from an offset, or from the end: those that exist, whatever offsets are missing between them.
 //!
-//! Blocks have the numbers of their records, so what is measured costs a search and one block. What isn't is measured around the
-//! place, backwards in growing strides.
+//! Segments that are known as a whole are skipped. Blocks have the numbers of their records, so what is measured costs a search and one block,
+//! or not even that where no offset is missing. What isn't is measured around the place, backwards in growing strides.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use crate::units::{Offset, Position};
 use crate::view::env::Env;
 use crate::view::partition_view::{CHEAP_BYTES, PartitionView};
 use crate::view::run::{Goal, Run};
+use crate::view::shown;
 
 impl PartitionView {
     /// The offset of the `count`-th record from the end, 1 being the last; `None` when there are fewer.
@@ -63,11 +64,16 @@ impl PartitionView {
         count: u64,
     ) -> Result<Result<Offset, u64>, LogError> {
         const FIRST_DISTANCE: u64 = 256 * 1024;
-        let is_all_wanted = start <= segment.lower && segment.below() <= end;
-        if let Some(records) = self.known_records(env, segment).filter(|_| is_all_wanted)
-            && records < count
-        {
-            return Ok(Err(records));
+        let below = segment.below();
+        let is_all_wanted = start <= segment.lower && below <= end;
+        if let Some(records) = shown::known(env, segment).filter(|_| is_all_wanted).map(|shown| shown.count) {
+            if records < count {
+                return Ok(Err(records));
+            }
+            // As many as there are offsets: each has its record.
+            if i64::try_from(records).is_ok_and(|records| segment.lower.plus(records) == below) {
+                return Ok(Ok(below.plus(-i64::try_from(count).unwrap_or(i64::MAX))));
+            }
         }
         let whole = self.run(env, segment);
         let goal = if end < segment.below() { Goal::Offset(end) } else { Goal::End };
@@ -88,24 +94,10 @@ impl PartitionView {
                 return Ok(found.ok_or(counted));
             }
             if run.is_whole() {
-                self.know_records(env, segment, &run);
+                shown::note(env, segment, &run);
                 return Ok(Err(counted));
             }
             distance = distance.saturating_mul(8);
-        }
-    }
-
-    /// How many records a sealed segment has, if they were counted; where some may be hidden, they are counted each time.
-    fn known_records(&self, env: &Env<'_>, segment: &Segment) -> Option<u64> {
-        segment.facts.records.get().filter(|_| env.decided.is_none() && !segment.is_active()).copied()
-    }
-
-    /// Keeps the number of a segment's records, once all of them are counted and no more can come.
-    fn know_records(&self, env: &Env<'_>, segment: &Segment, run: &Run) {
-        // Asked first: it may be written to and sealed meanwhile.
-        let is_final = !segment.is_active() && env.decided.is_none();
-        if is_final && run.is_whole() && run.is_complete(env, None) && !run.ends_damaged() {
-            let _ = segment.facts.records.set(run.records());
         }
     }
 
@@ -122,10 +114,10 @@ impl PartitionView {
                 if segment.lower >= end {
                     break;
                 }
-                if let Some(records) = self.known_records(env, segment).filter(|_| from <= segment.lower)
-                    && records <= left
+                if let Some(shown) = shown::known(env, segment).filter(|_| from <= segment.lower)
+                    && shown.count <= left
                 {
-                    left -= records;
+                    left -= shown.count;
                     continue;
                 }
                 let run = self.run_near(env, segment, None, from)?;
@@ -136,7 +128,7 @@ impl PartitionView {
                 if let Some(found) = run.offset_of_record(env, target)? {
                     return Ok(Some(found).filter(|found| *found < end));
                 }
-                self.know_records(env, segment, &run);
+                shown::note(env, segment, &run);
                 left = left.saturating_sub(run.records().saturating_sub(before));
             }
             Ok(None)

@@ -22,6 +22,9 @@ use crate::view::rendered::Rendered;
 use crate::view::run::{Goal, Run};
 use crate::view::selection::Effort;
 
+/// What is rendered to learn its length is kept for the read that follows, if it is no more.
+const KEPT_BYTES: usize = 16 * 1024;
+
 /// The records of a range of offsets that pass a filter, in one format.
 #[derive(Debug)]
 pub struct Filtered {
@@ -400,12 +403,19 @@ impl Filtered {
                 }
             }
         }
-        let mut len = 0;
-        self.render(env, met, |part, _| len += part.len() as u64)?;
-        if len > 0 {
-            let end = found.size() + len;
-            found.pieces.push(Piece { run: run.clone(), what: What::Block(*block, *from), end });
+        let mut bytes = env.shared.buffers.take();
+        self.render(env, met, |part, _| bytes.extend_from_slice(part))?;
+        if bytes.is_empty() {
+            return Ok(());
         }
+        let end = found.size() + bytes.len() as u64;
+        if bytes.len() <= KEPT_BYTES {
+            // Its own memory: that of the buffer is for much more.
+            let mut kept = Buffer::default();
+            kept.extend_from_slice(&bytes);
+            *self.lock_rendered() = Some((found.pieces.len(), Arc::new(kept)));
+        }
+        found.pieces.push(Piece { run: run.clone(), what: What::Block(*block, *from), end });
         Ok(())
     }
 

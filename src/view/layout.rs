@@ -79,6 +79,12 @@ impl Block {
         self.records_end.get()
     }
 
+    /// Whether each of its offsets has its record, with `before` records in front of it: then nothing is to be read to count them.
+    pub fn is_dense(&self, before: u64) -> bool {
+        let offsets = self.last.get().checked_sub(self.base.get()).and_then(|less| u64::try_from(less).ok());
+        offsets.is_some_and(|less| self.records_end.get().checked_sub(before) == less.checked_add(1))
+    }
+
     /// The smallest and the largest timestamp of its records; `None` when there are no records.
     pub fn timestamps(&self) -> Option<(Timestamp, Timestamp)> {
         let (min, max) = (self.min_timestamp.get(), self.max_timestamp.get());
@@ -406,6 +412,15 @@ mod tests {
         }
         let (without, _) = Layout::decode(&bytes, &[(Format::Text, 77)]).unwrap();
         assert_eq!((without.blocks.len(), without.measured(Some(Format::Text))), (5, 0));
+    }
+
+    #[test]
+    fn a_block_is_dense_only_if_each_offset_has_its_record() {
+        let block = layout(2).blocks[1];
+        assert!(block.is_dense(10));
+        assert!(!block.is_dense(9) && !block.is_dense(11) && !block.is_dense(21));
+        let all = Block { base: i64::MIN.into(), last: i64::MAX.into(), ..block };
+        assert!(!all.is_dense(10));
     }
 
     #[test]

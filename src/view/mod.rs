@@ -21,7 +21,7 @@
 //! | [`following`], `follower` | records as they come, for readers that wait |
 //! | [`merged`], `rendered` | records of several partitions, merged by time |
 //! | [`times`], `epochs` | records by time, ends of leader epochs, as a broker answers for them |
-//! | [`partition_view`], `counting` | one partition: its runs, records by offset, counting from any place |
+//! | [`partition_view`], `counting`, `shown` | one partition: its runs, records by offset, counting from any place; segments as a whole |
 //! | [`keys`], [`key_history`], [`key_list`] | the latest record of a key; all of them as one file; the keys that have a value |
 //! | [`permits`] | memory for decoding, of which large batches wait for their part |
 //! | [`problems`] | damage that was met |
@@ -67,6 +67,7 @@ mod rendered;
 pub mod run;
 pub mod selection;
 pub mod shared;
+mod shown;
 pub mod summary;
 pub mod suspects;
 pub mod template;

@@ -16,7 +16,6 @@ use crate::view::problems::Problems;
 use crate::view::run::{Goal, Run};
 use crate::view::shared::Shared;
 use crate::view::suspects;
-use crate::view::times::KnownTimes;
 
 /// Source bytes that may be measured without a second thought.
 pub const CHEAP_BYTES: u64 = 1024 * 1024;
@@ -53,7 +52,6 @@ pub struct PartitionView {
     shared: Arc<Shared>,
     transactions: Transactions,
     suspects: Mutex<suspects::Known>,
-    pub(super) known_times: KnownTimes,
     keys: KeyIndex,
 }
 
@@ -89,9 +87,9 @@ impl PartitionView {
     pub fn new(partition: Arc<Partition>, scope: Scope, rendering: Rendering, shared: Arc<Shared>) -> Self {
         let renderer = Renderer::new(&partition.name, rendering);
         let (problems, transactions) = (Problems::default(), Transactions::default());
-        let (suspects, known_times) = (Mutex::default(), KnownTimes::default());
+        let suspects = Mutex::default();
         let keys = KeyIndex::new(shared.key_space.clone());
-        Self { partition, problems, scope, renderer, shared, transactions, suspects, known_times, keys }
+        Self { partition, problems, scope, renderer, shared, transactions, suspects, keys }
     }
 
     /// The index of its keys.

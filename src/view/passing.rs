@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::format::record::Record;
 use crate::log::LogError;
 use crate::log::partition::Partition;
+use crate::log::segment::Segment;
 use crate::units::{Offset, Period};
 use crate::view::env::Env;
 use crate::view::layout::Block;
@@ -88,7 +89,7 @@ impl Passing {
         }
     }
 
-    /// Finds the next segment that may hold records that pass, and the run to look at.
+    /// Finds the next segment that may hold records that pass, and the run to look at, or a part of the way to it.
     fn next_segment(&self, env: &Env<'_>, walk: &mut Walk, left: &mut u64) -> Result<Step, LogError> {
         let end = self.range.end.min(self.view.limit());
         let from = walk.looked_to;
@@ -96,32 +97,46 @@ impl Passing {
             return Ok(Step::Done);
         }
         let segments = self.view.partition.segments()?;
-        let index = Partition::holder(&segments, from);
-        let Some(segment) = segments.get(index).filter(|segment| segment.lower < end) else {
-            return Ok(Step::Done);
-        };
-        let offsets = match self.filter {
-            Filter::Period(period) => self.view.offsets_of(env, segment, period, left)?,
-            Filter::Everything | Filter::Key(_) => Some((segment.lower, segment.below())),
-        };
-        let Some((first, stop)) = offsets else { return Ok(Step::TooDear) };
-        let (first, stop) = (first.max(from), stop.min(end).min(segment.below()));
-        if first >= stop {
+        let before = *left;
+        for segment in segments.iter().skip(Partition::holder(&segments, from)) {
+            // Those that cost nothing are skipped together; else one at a time, so that readers get their turn.
+            if segment.lower >= end {
+                break;
+            }
+            if *left != before {
+                return Ok(Step::On);
+            }
+            let offsets = match self.filter {
+                Filter::Period(period) => self.view.offsets_of(env, segment, period, left)?,
+                Filter::Everything | Filter::Key(_) => Some((segment.lower, segment.below())),
+            };
+            let Some((first, stop)) = offsets else {
+                return Ok(if walk.looked_to > from { Step::On } else { Step::TooDear });
+            };
+            let (first, stop) = (first.max(walk.looked_to), stop.min(end).min(segment.below()));
+            if first < stop {
+                let run = self.run_from(env, segment, first)?;
+                walk.run = Some((run, stop));
+                walk.looked_to = first;
+                return Ok(Step::On);
+            }
             walk.looked_to = segment.below();
-            return Ok(Step::On);
         }
-        // A period's records may be anywhere behind `first`, so that all of a sealed segment is read: then it is measured for good.
-        let is_for_good = matches!(self.filter, Filter::Period(_)) && !segment.is_active();
-        let run = match is_for_good {
-            true => self.view.run(env, segment),
-            false => self.view.run_near(env, segment, None, first)?,
-        };
-        walk.run = Some((run, stop));
-        walk.looked_to = first;
-        Ok(Step::On)
+        // The last one may have been sealed meanwhile: then another follows, which is not listed here.
+        Ok(if walk.looked_to > from { Step::On } else { Step::Done })
     }
 
-    /// Looks at the next block of a run.
+    /// The run of a segment to look at from an offset on.
+    fn run_from(&self, env: &Env<'_>, segment: &Arc<Segment>, first: Offset) -> Result<Arc<Run>, LogError> {
+        // A period's records may be anywhere behind `first`, so that all of a sealed segment is read: then it is measured for good.
+        let is_for_good = matches!(self.filter, Filter::Period(_)) && !segment.is_active();
+        match is_for_good {
+            true => Ok(self.view.run(env, segment)),
+            false => self.view.run_near(env, segment, None, first),
+        }
+    }
+
+    /// Looks at the next block of a run of which some may pass.
     fn next_block(
         &self,
         env: &Env<'_>,
@@ -143,7 +158,10 @@ impl Passing {
         }
         *left -= cost;
         run.extend(env, None, Goal::Offset(next))?;
-        let block = run.block_at(next).map(|(block, _)| block).filter(|block| block.base() < stop);
+        let is_judged =
+            |block: &Block| block.base() >= stop || block.is_after_damage() || self.filter.judge(block).0;
+        let (next, block) = run.first_block(next, is_judged);
+        let block = block.filter(|block| block.base() < stop);
         let gap_end = block.map_or(stop, |block| block.base());
         let is_damaged = match &block {
             Some(block) => block.is_after_damage(),

@@ -302,6 +302,9 @@ impl Run {
     /// Those of [`Self::for_each_record`].
     pub fn records_before(&self, env: &Env<'_>, offset: Offset) -> Result<u64, LogError> {
         let Some((block, mut records)) = self.block_at(offset) else { return Ok(self.records()) };
+        if block.is_dense(records) && block.base() < offset {
+            return Ok(records.saturating_add(offset.0.abs_diff(block.base().0)));
+        }
         if block.base() < offset {
             self.for_each_record(env, &block, |record, _| {
                 let before = record.offset < offset;
@@ -319,6 +322,9 @@ impl Run {
     pub fn offset_of_record(&self, env: &Env<'_>, number: u64) -> Result<Option<Offset>, LogError> {
         let Some((block, before)) = self.at_record(number) else { return Ok(None) };
         let mut left = number - before;
+        if block.is_dense(before) {
+            return Ok(i64::try_from(left).ok().map(|left| block.base().plus(left)));
+        }
         let mut found = None;
         self.for_each_record(env, &block, |record, _| {
             found = (left == 0).then_some(record.offset);

@@ -10,6 +10,7 @@ use std::time::Instant;
 use crate::log::LogError;
 use crate::log::files::SourceFile;
 use crate::log::segment::Segment;
+use crate::log::segment::facts::Shown;
 use crate::log::segment::scan::{Context, Start};
 use crate::log::sidecar::WORTH_SAVING;
 use crate::units::{Offset, Position};
@@ -242,6 +243,15 @@ impl Run {
         self.read().layout.blocks.last().map_or(0, Block::records_end)
     }
 
+    /// The records measured so far.
+    pub fn shown(&self) -> Shown {
+        let measured = self.read();
+        let blocks = &measured.layout.blocks;
+        let each = blocks.iter().filter_map(Block::timestamps);
+        let times = each.reduce(|(low, high), (min, max)| (low.min(min), high.max(max)));
+        Shown { count: blocks.last().map_or(0, Block::records_end), times }
+    }
+
     /// Whether bytes at the end of a sealed segment are not readable, as far as it was measured.
     pub fn ends_damaged(&self) -> bool {
         self.read().ended.is_some_and(|ended| ended.unreadable && ended.at.is_sealed())
@@ -288,6 +298,25 @@ impl Run {
         let measured = self.read();
         let index = measured.layout.at_offset(offset);
         Some((*measured.layout.blocks.get(index)?, measured.layout.records_before(index)))
+    }
+
+    /// The first known block that reaches `offset` and is `wanted`, or the last one that there is, `None` when none is; and the offset
+    /// up to which all in front of it was passed over.
+    pub fn first_block(
+        &self,
+        mut offset: Offset,
+        wanted: impl Fn(&Block) -> bool,
+    ) -> (Offset, Option<Block>) {
+        let measured = self.read();
+        let mut found = None;
+        for block in measured.layout.blocks.iter().skip(measured.layout.at_offset(offset)) {
+            offset = found.map_or(offset, |before: Block| before.last().next());
+            found = Some(*block);
+            if wanted(block) {
+                break;
+            }
+        }
+        (offset, found)
     }
 
     /// The block that holds record number `number` of the run, with the number of records before the block.

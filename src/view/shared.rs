@@ -17,6 +17,7 @@ use crate::view::buffers::{Buffers, LARGEST};
 use crate::view::counts::Counts;
 use crate::view::permits::{LARGE_BYTES, Permit, Permits};
 use crate::view::run::Run;
+use crate::view::times::KnownTimes;
 
 /// Runs of whole segments kept; those in use by open files don't count. A partition may have a thousand segments, a mount 10,000 partitions.
 const KEPT_RUNS: usize = 1024;
@@ -32,6 +33,8 @@ pub struct Shared {
     pub key_space: Arc<KeySpace>,
     /// Memory for what is read.
     pub buffers: Buffers,
+    /// When the records of segments were written.
+    pub times: KnownTimes,
     /// Rendered blocks.
     pub blocks: Blocks,
     /// Threads that render ahead of readers.
@@ -90,6 +93,7 @@ impl Shared {
             sidecars,
             key_space: Arc::new(key_space),
             counts: Counts::default(),
+            times: KnownTimes::default(),
             pace: max_read_rate.map(Pace::new),
             blocks: Blocks::new(buffers.clone(), permits.clone()),
             buffers,

@@ -1,4 +1,4 @@
-//! The times of a partition's segments, kept in memory and in the cache, and records found by their time.
+//! The times of segments, kept in memory and in the cache, and records found by their time.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,41 +12,72 @@ use crate::log::segment::{Segment, SegmentUid};
 use crate::log::sidecar::WORTH_SAVING;
 use crate::units::{Offset, Period, Timestamp};
 use crate::view::env::Env;
-use crate::view::layout::Block;
 use crate::view::partition_view::{CHEAP_BYTES, PartitionView};
 
-/// Segments whose times are kept; a segment of 1 GiB takes 50 KB.
-const KEPT_SEGMENTS: usize = 1024;
-/// Measured segments whose smallest and largest timestamps are kept.
-const MEASURED_SEGMENTS: usize = 64 * 1024;
+/// Memory for times, of all partitions together; a segment of 1 GiB takes 250 KB.
+const KEPT_BYTES: usize = 32 * 1024 * 1024;
+/// And for how many segments at most.
+const KEPT_SEGMENTS: usize = 64 * 1024;
 /// The name of what is saved of a segment.
 const KIND: &str = "times";
 
-/// The smallest and the largest timestamp of a segment's visible records; `None` when it has none.
-type Bounds = Option<(Timestamp, Timestamp)>;
+/// The times of one segment, replaced as a whole when more is known.
+type Known = Arc<Mutex<Arc<Times>>>;
 
 /// What is known of each segment.
 #[derive(Debug)]
-pub struct KnownTimes {
-    segments: Mutex<LruCache<SegmentUid, Arc<Mutex<Arc<Times>>>>>,
-    /// Of sealed segments that were measured, with or without the records of aborted transactions.
-    measured: Mutex<LruCache<(SegmentUid, bool), Bounds>>,
+pub struct KnownTimes(Mutex<Kept>);
+
+#[derive(Debug)]
+struct Kept {
+    /// With the bytes that each takes.
+    segments: LruCache<SegmentUid, (Known, usize)>,
+    bytes: usize,
 }
 
 impl Default for KnownTimes {
     fn default() -> Self {
-        let (segments, measured) = (bounded::lru(KEPT_SEGMENTS), bounded::lru(MEASURED_SEGMENTS));
-        Self { segments: Mutex::new(segments), measured: Mutex::new(measured) }
+        Self(Mutex::new(Kept { segments: bounded::lru(KEPT_SEGMENTS), bytes: 0 }))
     }
 }
 
 impl KnownTimes {
-    fn of(&self, env: &Env<'_>, segment: &Segment) -> Arc<Mutex<Arc<Times>>> {
-        if let Some(known) = lock(&self.segments).get(&segment.uid) {
+    fn of(&self, env: &Env<'_>, segment: &Segment) -> Known {
+        if let Some((known, _)) = lock(&self.0).segments.get(&segment.uid) {
             return known.clone();
         }
-        let loaded = Arc::new(Mutex::new(Arc::new(load(env, segment).unwrap_or_default())));
-        lock(&self.segments).get_or_insert(segment.uid, || loaded).clone()
+        let loaded = load(env, segment).unwrap_or_default();
+        let bytes = loaded.weight();
+        lock(&self.0).keep(segment.uid, Arc::new(Mutex::new(Arc::new(loaded))), bytes)
+    }
+
+    /// More is known of a segment than when it was kept.
+    fn grew(&self, uid: SegmentUid, known: &Known, times: &Times) {
+        let mut kept = lock(&self.0);
+        if let Some((_, before)) = kept.segments.pop(&uid) {
+            kept.bytes -= before;
+        }
+        kept.keep(uid, known.clone(), times.weight());
+    }
+}
+
+impl Kept {
+    /// Keeps the times of a segment, unless somebody has done so, and gives up those that were used longest ago: what is kept.
+    fn keep(&mut self, uid: SegmentUid, known: Known, bytes: usize) -> Known {
+        if let Some((known, _)) = self.segments.get(&uid) {
+            return known.clone();
+        }
+        self.bytes += bytes;
+        if let Some((_, (_, gone))) = self.segments.push(uid, (known.clone(), bytes)) {
+            self.bytes -= gone;
+        }
+        while self.bytes > KEPT_BYTES
+            && self.segments.len() > 1
+            && let Some((_, (_, gone))) = self.segments.pop_lru()
+        {
+            self.bytes -= gone;
+        }
+        known
     }
 }
 
@@ -60,7 +91,7 @@ impl PartitionView {
             return u64::MAX;
         }
         let Ok((file, len)) = segment.open() else { return 0 };
-        lock(&self.known_times.of(env, segment)).unread(segment, &file, len)
+        lock(&env.shared.times.of(env, segment)).unread(segment, &file, len)
     }
 
     /// The times of a segment as it is now, from its start to its end.
@@ -68,21 +99,23 @@ impl PartitionView {
     /// # Errors
     /// Those of reading.
     pub fn times(&self, env: &Env<'_>, segment: &Segment) -> Result<Arc<Times>, LogError> {
-        let known = self.known_times.of(env, segment);
+        let known = env.shared.times.of(env, segment);
         let mut has_worked = false;
         loop {
             let mut times = lock(&known);
             // Asked first: it may be written to and sealed meanwhile.
-            let is_sealed = !segment.is_active();
+            let facts = segment.facts();
             let (file, len) = segment.open()?;
             if times.unread(segment, &file, len) == 0 {
-                if is_sealed && times.is_all() {
-                    let _ = segment.facts.largest.set(times.largest());
+                if let Some(facts) = facts.filter(|_| times.is_all()) {
+                    let _ = facts.largest.set(times.largest());
                 }
+                let times = times.clone();
                 if has_worked {
+                    env.shared.times.grew(segment.uid, &known, &times);
                     save(env, segment, &times);
                 }
-                return Ok(times.clone());
+                return Ok(times);
             }
             let read = Arc::make_mut(&mut times).extend(segment)?;
             drop(times);
@@ -105,8 +138,8 @@ impl PartitionView {
         left: &mut u64,
     ) -> Result<Option<(Offset, Offset)>, LogError> {
         let none = (segment.below(), segment.below());
-        if let Some(bounds) = self.measured_times(env, segment) {
-            let touches = bounds.is_some_and(|(smallest, largest)| period.touches(smallest, largest));
+        if let Some(shown) = self.shown(env, segment) {
+            let touches = shown.times.is_some_and(|(smallest, largest)| period.touches(smallest, largest));
             return Ok(Some(if touches { (segment.lower, segment.below()) } else { none }));
         }
         let cost = self.times_cost(env, segment);
@@ -115,30 +148,6 @@ impl PartitionView {
         }
         *left -= cost;
         Ok(Some(self.times(env, segment)?.offsets_of(period).unwrap_or(none)))
-    }
-
-    /// What measuring told of a segment's records, which is more than headers do; `None` if it isn't measured to its end.
-    fn measured_times(&self, env: &Env<'_>, segment: &Arc<Segment>) -> Option<Bounds> {
-        let key = (segment.uid, env.decided.is_some());
-        if let Some(bounds) = lock(&self.known_times.measured).get(&key) {
-            return Some(*bounds);
-        }
-        if !segment.is_at_hand() {
-            return None;
-        }
-        // Of what lies behind an open transaction nothing is known yet. Asked first: it may be written to and sealed meanwhile.
-        let is_final = !segment.is_active() && segment.below() <= env.bound();
-        let run = self.run(env, segment);
-        if !run.is_complete(env, None) {
-            return None;
-        }
-        let blocks = run.blocks();
-        let times = blocks.iter().filter_map(Block::timestamps);
-        let bounds = times.reduce(|(low, high), (min, max)| (low.min(min), high.max(max)));
-        if is_final {
-            lock(&self.known_times.measured).push(key, bounds);
-        }
-        Some(bounds)
     }
 
     /// The first record at or after `time`, markers and records of aborted transactions among them, as a broker answers
@@ -151,7 +160,7 @@ impl PartitionView {
         let found = self.with_env(committed, |env| {
             for segment in self.partition.segments()?.iter().filter(|segment| segment.below() > start) {
                 let is_older = |largest: &Option<Timestamp>| largest.is_none_or(|largest| largest < time);
-                if segment.facts.largest.get().is_some_and(is_older) {
+                if segment.facts().and_then(|facts| facts.largest.get()).is_some_and(is_older) {
                     continue;
                 }
                 let times = self.times(env, segment)?;
@@ -166,6 +175,25 @@ impl PartitionView {
         // The end is asked for afterwards: what came meanwhile is a record like others.
         let end = self.end(committed)?;
         Ok(found.filter(|offset| *offset < end))
+    }
+
+    /// Source bytes that [`Self::first_at`] reads to learn when the records of segments were written, unless none of the first one that is known to
+    /// have one that is new enough can be decoded.
+    ///
+    /// # Errors
+    /// Those of listing.
+    pub fn first_at_cost(&self, committed: bool, time: Timestamp) -> Result<u64, LogError> {
+        self.with_env(committed, |env| {
+            let mut cost: u64 = 0;
+            for segment in self.partition.segments()?.iter() {
+                match segment.facts().and_then(|facts| facts.largest.get()) {
+                    Some(Some(largest)) if *largest >= time => break,
+                    Some(_) => {}
+                    None => cost = cost.saturating_add(self.times_cost(env, segment)),
+                }
+            }
+            Ok(cost)
+        })
     }
 
     /// The first record that has the largest timestamp, found among the same (KIP-734); it may lie below the log start, as a

@@ -12,6 +12,7 @@ use crate::log::LogError;
 use crate::log::bounded;
 use crate::log::files::unpacked::UnpackedFiles;
 use crate::log::files::{FileId, SourceFile, open};
+use crate::log::moment::Moment;
 
 /// Descriptors that are worth keeping open, bounded, and given up when idle so that a broker's deleted segments
 /// don't keep their disk space.
@@ -39,6 +40,7 @@ impl FilePool {
 
     /// Counts one more.
     pub(in crate::log) fn count_cut(&self) {
+        Moment::again();
         self.cuts.fetch_add(1, Ordering::Release);
     }
 
@@ -51,11 +53,7 @@ impl FilePool {
             entry.1 = Instant::now();
             return Ok(entry.0.clone());
         }
-        let file = open(path).map_err(|error| LogError::io(path, "open", error))?;
-        let metadata = file.metadata().map_err(|error| LogError::io(path, "stat", error))?;
-        if FileId::of(&metadata) != id {
-            return Err(LogError::Stale { path: path.to_owned() });
-        }
+        let file = open_same(path, id).inspect_err(|_| Moment::again())?;
         let file = Arc::new(file);
         self.lock().put(id, (file.clone(), Instant::now()));
         Ok(file)
@@ -80,6 +78,15 @@ impl FilePool {
     fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<FileId, (Arc<SourceFile>, Instant)>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn open_same(path: &Path, id: FileId) -> Result<SourceFile, LogError> {
+    let file = open(path).map_err(|error| LogError::io(path, "open", error))?;
+    let metadata = file.metadata().map_err(|error| LogError::io(path, "stat", error))?;
+    if FileId::of(&metadata) != id {
+        return Err(LogError::Stale { path: path.to_owned() });
+    }
+    Ok(file)
 }
 
 #[cfg(test)]

@@ -10,12 +10,14 @@
 //! | [`heads`] | what the first bytes of a file tell of it |
 //! | [`times`], [`time_hint`] | when the records of a segment were written, by the headers of its batches; cheaply, for listings |
 //! | [`suspects`] | batches that can be decoded, but are not to be trusted |
+//! | [`facts`] | what is so of a segment once no more can come to it |
 //! | [`beside`] | the files of a segment that are compared with each other |
 //! | [`index_check`] | whether index entries lead look-ups to the right place |
 
 pub(in crate::log) mod ahead;
 pub mod beside;
 pub mod entries;
+pub mod facts;
 pub mod heads;
 pub mod index_check;
 pub mod scan;
@@ -27,8 +29,8 @@ pub mod times;
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::SystemTime;
 
 use zerocopy::FromBytes;
@@ -38,6 +40,7 @@ use crate::format::index::{OFFSET_ENTRY_LEN, StoredOffsetEntry};
 use crate::format::names::{self, FileState, FileType, Packing};
 use crate::log::LogError;
 use crate::log::files::{self, FileId, FilePool, ReadAt, SourceFile};
+use crate::log::segment::facts::Facts;
 use crate::log::segment::scan::{Scanner, Start, Step, Tail};
 use crate::log::segment::seen::{Farthest, Reached, Seen};
 use crate::units::{Offset, Position, Timestamp};
@@ -75,17 +78,9 @@ pub struct Segment {
     below: AtomicI64,
     end: Mutex<Option<SegmentEnd>>,
     pinned: Mutex<Weak<SourceFile>>,
-    /// What was found of it once no more could come to it: a look for one thing among thousands of segments skips by these.
-    pub facts: Facts,
-}
-
-/// What is so of a sealed segment as long as it is the same.
-#[derive(Debug, Default)]
-pub struct Facts {
-    /// The largest timestamp of its batches; `None` inside when it has none.
-    pub largest: OnceLock<Option<Timestamp>>,
-    /// How many records are in it.
-    pub records: OnceLock<u64>,
+    facts: Facts,
+    /// Whether it was sealed, and became the last one again.
+    was_reopened: AtomicBool,
 }
 
 /// How a segment was compressed as a file, and the length of that.
@@ -166,6 +161,7 @@ impl Segment {
             end: Mutex::new(None),
             pinned: Mutex::default(),
             facts: Facts::default(),
+            was_reopened: AtomicBool::new(false),
         }
     }
 
@@ -176,12 +172,21 @@ impl Segment {
 
     /// The base of the segment after it, the largest offset while there is none.
     pub fn below(&self) -> Offset {
-        Offset(self.below.load(Ordering::Relaxed))
+        Offset(self.below.load(Ordering::Acquire))
     }
 
-    /// Tells it that a segment with base `below` follows now, as after a roll.
+    /// Tells it that a segment with base `below` follows now, as after a roll, or none, as after a truncation.
     pub fn set_below(&self, below: Offset) {
-        self.below.store(below.0, Ordering::Relaxed);
+        if below == Offset(i64::MAX) && !self.is_active() {
+            self.was_reopened.store(true, Ordering::Release);
+        }
+        self.below.store(below.0, Ordering::Release);
+    }
+
+    /// What was found of it since it was sealed; `None` while more may come to it, and for good once it was sealed twice: what was
+    /// found before it was the last one again is true no more.
+    pub fn facts(&self) -> Option<&Facts> {
+        (!self.is_active() && !self.was_reopened.load(Ordering::Acquire)).then_some(&self.facts)
     }
 
     /// How much memory one of its batches may cost.
@@ -236,7 +241,7 @@ impl Segment {
 
     /// Whether it is sealed, and the times of all its batches were known once.
     pub fn is_looked_through(&self) -> bool {
-        self.facts.largest.get().is_some()
+        self.facts().is_some_and(|facts| facts.largest.get().is_some())
     }
 
     /// Whether it was found to be cut or replaced.

@@ -38,6 +38,7 @@ use crate::log::source::roots::{
     MAX_PROPERTIES_BYTES, Root, expand, label_of, not_a_source, split_spec, state_of,
 };
 use crate::log::source::tiered::TieredPartition;
+use crate::log::touches::Touches;
 use crate::units::{PartitionId, TopicPartition};
 
 /// Descriptors kept open at most.
@@ -300,9 +301,10 @@ impl Source {
         }
     }
 
-    /// Closes descriptors that nobody used for a while.
+    /// Closes descriptors that nobody used for a while, and lets the kernel tell no more of what nobody asks for.
     pub fn close_idle(&self, idle: Duration) {
         self.pool.expire(idle);
+        Touches::expire(idle);
     }
 
     fn list(&self, old: Option<&Tree>) -> Tree {
