@@ -1,4 +1,4 @@
-//! What is made before it is asked for, and what the kernel reads by itself, are the same bytes.
+//! What is made before it is asked for, or kept for who goes on reading, and what the kernel reads by itself, are the same bytes.
 #![expect(clippy::expect_used, reason = "a test says what is wrong by failing")]
 
 mod common;
@@ -8,10 +8,14 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use common::batches::{self, Plan};
 use common::mounted::{Mounted, can_mount, is_root, skip, topicfs};
+use common::shown::ShownRecord;
+use kafka_protocol::records::Compression;
 use tempfile::TempDir;
 
 /// A partition of several segments and some megabytes, and its lines.
@@ -108,6 +112,77 @@ fn blocks_are_there_before_they_are_asked_for_and_given_up_when_nobody_comes() {
     assert_eq!(far, lines[at..at + 1000]);
     file.read_exact_at(&mut far, 100).expect("a read");
     assert_eq!(far, lines[100..1100]);
+}
+
+/// Batches of 16 MiB, `count` in each of so many partitions; what one reads as.
+fn large_batches(partitions: usize, count: usize) -> (TempDir, Vec<u8>) {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let value = |number: i64| format!("{number} {}", "amber brass ".repeat(87_000)).into_bytes();
+    let record = |offset| ShownRecord {
+        offset,
+        timestamp: 1_700_000_000_000,
+        key: None,
+        value: Some(value(offset)),
+        headers: Vec::new(),
+    };
+    let plan = Plan::of((0..16).map(record).collect(), Compression::Lz4);
+    let entries = batches::encode(&plan);
+    let mut log = Vec::new();
+    for number in 0..count {
+        // No checksum covers the base offset.
+        log.extend(i64::try_from(16 * number).expect("few").to_be_bytes());
+        log.extend(&entries[0].bytes[8..]);
+    }
+    for partition in 0..partitions {
+        let path = directory.path().join(format!("t-{partition}"));
+        fs::create_dir(&path).expect("a partition");
+        fs::write(path.join("00000000000000000000.log"), &log).expect("a segment");
+    }
+    let lines: Vec<u8> = (0..16).flat_map(|number| [value(number), b"\n".to_vec()].concat()).collect();
+    (directory, lines)
+}
+
+#[test]
+fn each_large_batch_is_decoded_once_however_many_read() {
+    const READERS: usize = 12;
+    if !can_mount() {
+        return;
+    }
+    let (data, lines) = large_batches(READERS, 2);
+    let Some(mounted) = Mounted::new(data.path()) else { return };
+    let log = |number: usize| mounted.path(&format!("t/{number}/log"));
+    for number in 0..READERS {
+        // It is measured then.
+        let file = File::open(log(number)).expect("a log");
+        assert_eq!(file.metadata().expect("its size").len(), 2 * lines.len() as u64);
+    }
+    let decoded = || figure(&mounted, "topicfs_decoded_batches_total");
+    let before = decoded();
+    // Somebody stops in the midst, and holds nothing for ever.
+    let stopped = File::open(log(0)).expect("a log");
+    stopped.read_exact_at(&mut [0; 1000], 1000).expect("a read");
+    let all_come = Barrier::new(READERS);
+    thread::scope(|scope| {
+        for number in 0..READERS {
+            let (log, lines, all_come) = (log(number), &lines, &all_come);
+            scope.spawn(move || {
+                let file = File::open(log).expect("a log");
+                let (mut buffer, mut at) = (vec![0; 128 * 1024], 0);
+                all_come.wait();
+                while at < 2 * lines.len() {
+                    let len = file.read_at(&mut buffer, at as u64).expect("a read");
+                    let expected = lines.iter().cycle().skip(at % lines.len()).take(len);
+                    assert!(len > 0 && buffer[..len].iter().eq(expected), "{len} bytes at {at}");
+                    at += len;
+                }
+            });
+        }
+    });
+    let decoded = decoded() - before;
+    // Without waiting for room each would be decoded up to 128 times.
+    assert!(decoded <= 3 * READERS as u64, "{decoded} batches were decoded");
+    assert!(figure(&mounted, "topicfs_request_waits_total{for=\"room\"}") > 0, "nobody waited");
+    assert_eq!(figure(&mounted, "topicfs_requests_waiting{for=\"room\"}"), 0);
 }
 
 /// The files of a partition's segments.

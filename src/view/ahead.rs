@@ -142,7 +142,7 @@ impl Drop for Ahead {
 impl Drop for Made {
     fn drop(&mut self) {
         self.is_wanted.store(false, Ordering::Relaxed);
-        self.view.shared().blocks.finished(&self.key);
+        self.view.shared().blocks.give_up_unread(&self.key);
         self.queue.bytes.fetch_sub(self.len, Ordering::Relaxed);
     }
 }

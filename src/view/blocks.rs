@@ -214,6 +214,11 @@ impl Blocks {
         self.lock().give_up_made();
     }
 
+    /// Drops a block that was made for somebody who doesn't want it, unless somebody has begun to read it.
+    pub fn give_up_unread(&self, key: &RenderedKey) {
+        self.lock().give_up_unread(key);
+    }
+
     /// Drops a block that was read to its end.
     pub fn finished(&self, key: &RenderedKey) {
         self.lock().give_up(key);

@@ -57,7 +57,7 @@ struct Place {
     slot: Arc<Slot>,
     len: usize,
     used: Instant,
-    /// When somebody read of it last.
+    /// When somebody read of it last; of small ones nobody takes note.
     read: Option<Instant>,
 }
 
@@ -109,10 +109,8 @@ impl Kept {
         if !is_large(len) {
             return None;
         }
-        if let Some(before) = self.blocks.peek_mut(&key).and_then(|place| place.read.replace(now)) {
-            self.seen = self.seen.max(before);
-        }
         if self.slot_if_room(key, len, now).is_some() {
+            self.note_read(&key, now);
             return None;
         }
         if self.waiting.is_empty() {
@@ -138,6 +136,7 @@ impl Kept {
                 true
             };
         if has_come {
+            self.note_read(&key, now);
             self.leave(number, now);
         }
         has_come
@@ -167,10 +166,23 @@ impl Kept {
         }
     }
 
+    /// Drops a block that was made for somebody who doesn't want it, unless somebody has begun to read it.
+    pub(super) fn give_up_unread(&mut self, key: &RenderedKey) {
+        if self.blocks.peek(key).is_some_and(|place| place.read.is_none()) {
+            self.give_up(key);
+        }
+    }
+
     /// Drops all that are made.
     pub(super) fn give_up_made(&mut self) {
         let made = self.blocks.iter().filter(|(_, place)| place.slot.is_made()).map(|(key, _)| *key);
         made.collect::<Vec<_>>().iter().for_each(|key| self.give_up(key));
+    }
+
+    fn note_read(&mut self, key: &RenderedKey, now: Instant) {
+        if let Some(before) = self.blocks.peek_mut(key).and_then(|place| place.read.replace(now)) {
+            self.seen = self.seen.max(before);
+        }
     }
 
     fn find(&mut self, key: &RenderedKey, now: Instant) -> Option<Arc<Slot>> {
@@ -268,6 +280,19 @@ mod tests {
         kept.give_up(&first);
         assert!(kept.has_come(last, late, 2 * MIB, now));
         assert_eq!((kept.large_bytes, kept.blocks.len()), (8 * BLOCK + 2 * MIB, 9));
+    }
+
+    #[test]
+    fn what_was_made_ahead_in_vain_goes_unless_somebody_reads_it() {
+        let now = Instant::now();
+        let (mut kept, mut key) = (Kept::new(now), keys());
+        let (read, unread, small) = (key(), key(), key());
+        for (key, len) in [(read, BLOCK), (unread, BLOCK), (small, MIB)] {
+            assert!(kept.slot_if_room(key, len, now).is_some());
+        }
+        assert!(kept.claim(read, BLOCK, now).is_none());
+        [read, unread, small].iter().for_each(|key| kept.give_up_unread(key));
+        assert!(kept.blocks.contains(&read) && kept.blocks.len() == 1);
     }
 
     #[test]
