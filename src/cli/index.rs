@@ -1,8 +1,8 @@
 //! `topicfs index`
 
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::args::IndexArgs;
 use super::complain;
@@ -10,6 +10,8 @@ use super::mount::open;
 use super::progress;
 use crate::config::Caller;
 use crate::fs::{Fs, FsError, Node, names};
+use crate::log::segment::Segment;
+use crate::view::partition_view::CHEAP_BYTES;
 use crate::view::selection::Effort;
 
 /// Measures every partition in the formats that listings show, so that sizes are known when they are asked for.
@@ -19,54 +21,94 @@ use crate::view::selection::Effort;
 pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
     let fs = open(&args.source, &args.options.load(Caller::Person)?)?;
     let partitions = partitions(&fs)?;
-    let bytes: u64 = partitions.iter().map(|(_, _, bytes)| bytes).sum();
+    let bytes: u64 = partitions.iter().map(|partition| partition.bytes).sum();
     let bar = progress::bar(bytes);
     let failed = Mutex::new(Vec::new());
-    let next = AtomicUsize::new(0);
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some((path, node, bytes)) = partitions.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    bar.set_message(path.clone());
-                    let measured = measure(&fs, node).and_then(|()| match args.by_key {
-                        true => index_keys(&fs, node),
-                        false => Ok(()),
-                    });
-                    if let Err(error) = measured {
-                        failed
-                            .lock()
-                            .unwrap_or_else(std::sync::PoisonError::into_inner)
-                            .push((path.clone(), error));
-                    }
-                    bar.inc(*bytes);
-                }
-            });
+    let note = |partition: &Partition, done: Result<(), FsError>| {
+        if let Err(error) = done {
+            let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+            failed.push((partition.path.clone(), error));
         }
+    };
+    // A partition may be all that there is: its segments are measured at the same time.
+    let segments: Vec<_> = partitions
+        .iter()
+        .flat_map(|of| of.large.iter().map(move |(segment, bytes)| (of, segment, bytes)))
+        .collect();
+    each(&segments, |(partition, segment, bytes)| {
+        bar.set_message(partition.path.clone());
+        note(partition, measure_segment(&fs, partition, segment));
+        bar.inc(**bytes);
+    });
+    each(&partitions, |partition| {
+        bar.set_message(partition.path.clone());
+        let measured = measure(&fs, &partition.node).and_then(|()| match args.by_key {
+            true => index_keys(&fs, &partition.node),
+            false => Ok(()),
+        });
+        note(partition, measured);
+        bar.inc(partition.bytes - partition.large.iter().map(|(_, bytes)| bytes).sum::<u64>());
     });
     bar.finish_and_clear();
     let mut code = ExitCode::SUCCESS;
-    for (path, error) in failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+    let mut failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    failed.dedup_by(|one, other| one.0 == other.0 && one.1.to_string() == other.1.to_string());
+    for (path, error) in failed {
         code = complain(&path, &error);
     }
     println!("{} partitions, {bytes} bytes measured", partitions.len());
     Ok(code)
 }
 
-/// All partitions: path, node and source bytes.
-fn partitions(fs: &Fs) -> Result<Vec<(String, Node, u64)>, FsError> {
+/// A partition of the source.
+struct Partition {
+    path: String,
+    node: Node,
+    /// Source bytes.
+    bytes: u64,
+    /// Its segments that are worth a thread of their own, and the source bytes of each.
+    large: Vec<(Arc<Segment>, u64)>,
+}
+
+/// All of them.
+fn partitions(fs: &Fs) -> Result<Vec<Partition>, FsError> {
     let mut all = Vec::new();
     for (topic, partitions) in &fs.source().tree().topics {
         for partition in partitions {
             let path = format!("{topic}/{}", partition.label);
-            let mut bytes = 0;
+            let (mut bytes, mut large) = (0, Vec::new());
             for segment in partition.segments()?.iter() {
-                bytes += segment.stored_len()?;
+                let len = segment.stored_len()?;
+                bytes += len;
+                if len > CHEAP_BYTES {
+                    large.push((segment.clone(), len));
+                }
             }
-            all.push((path.clone(), fs.resolve(&path)?, bytes));
+            let node = fs.resolve(&path)?;
+            all.push(Partition { path, node, bytes, large });
         }
     }
     Ok(all)
+}
+
+/// Does something to each of them, by as many threads as there are processors.
+fn each<T: Sync>(all: &[T], work: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(all.len()) {
+            scope.spawn(|| {
+                while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    work(one);
+                }
+            });
+        }
+    });
+}
+
+fn measure_segment(fs: &Fs, partition: &Partition, segment: &Arc<Segment>) -> Result<(), FsError> {
+    let Some(key) = partition.node.partition() else { return Ok(()) };
+    Ok(fs.view(key)?.measure_segment(segment, &fs.of_topic(&key.topic).formats_listed)?)
 }
 
 /// The logs of a partition in the formats that listings show, and its times.

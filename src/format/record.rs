@@ -75,7 +75,7 @@ impl<'a> Headers<'a> {
     }
 
     /// Reads a count and that many headers.
-    #[inline]
+    #[inline(always)]
     fn read(cursor: &mut Cursor<'a>) -> Result<Self, RecordFault> {
         match cursor.varint()? {
             0 => Ok(Self::default()),
@@ -115,7 +115,7 @@ pub(super) struct StoredRecord<'a> {
 }
 
 impl<'a> StoredRecord<'a> {
-    #[inline]
+    #[inline(always)]
     pub(super) fn read(cursor: &mut Cursor<'a>) -> Result<Self, RecordFault> {
         let len = usize::try_from(cursor.varint()?).map_err(|_| RecordFault::Length)?;
         let mut body = Cursor::new(cursor.take(len)?);

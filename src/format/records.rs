@@ -138,7 +138,7 @@ impl<'s> BatchRecords<'s> {
         Some(result)
     }
 
-    #[inline]
+    #[inline(always)]
     fn read(&mut self) -> Result<Record<'s>, BatchError> {
         let stored = StoredRecord::read(&mut self.rest)
             .map_err(|fault| BatchError::Record { index: self.index, fault })?;

@@ -198,6 +198,19 @@ impl PartitionView {
         run
     }
 
+    /// Measures a segment in these formats, and its times, with regard for who else uses the disk. Others may be measured at the same time.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn measure_segment(&self, segment: &Arc<Segment>, formats: &[Format]) -> Result<(), LogError> {
+        self.with_env(false, |env| {
+            let env = &Env { paced: true, ..*env };
+            let run = self.run(env, segment);
+            formats.iter().try_for_each(|format| run.extend(env, *format, Goal::End).map(drop))?;
+            self.times(env, segment).map(drop)
+        })
+    }
+
     /// A run of `segment` in which `offset` is near: the whole segment's when little of it is not measured yet,
     /// otherwise one of its own.
     ///
