@@ -686,10 +686,10 @@ fn topicfs_index_builds_beforehand() {
     check_latest(&shown::open(directory.spec(), self::options(0, Some(cache.path()))), &model, 397);
 }
 
-#[test]
-fn look_ups_that_wait_for_a_build_hold_nobody_up_and_can_be_interrupted() {
+/// Segments of so many records of 60 KB, one in a batch.
+fn segments(records: &[i64]) -> Model {
     let mut model = Model::default();
-    for offset in 0..3 {
+    for (base, records) in (0..).step_by(30).zip(records) {
         let record = |number: i64| ShownRecord {
             offset: number,
             timestamp: 5,
@@ -698,9 +698,35 @@ fn look_ups_that_wait_for_a_build_hold_nobody_up_and_can_be_interrupted() {
             headers: Vec::new(),
         };
         let batch = |number| batches::encode(&Plan::of(vec![record(number)], Compression::None));
-        let entries = (offset * 30..offset * 30 + 30).flat_map(batch).collect();
-        model.segments.push(Segment { base: offset * 30, entries });
+        let entries = (base..base + records).flat_map(batch).collect();
+        model.segments.push(Segment { base, entries });
     }
+    model
+}
+
+/// Segments are measured at the same time, also those of one partition; what is small with the rest.
+#[test]
+fn topicfs_index_measures_all_beforehand() {
+    let model = segments(&[30, 30, 30, 30, 2]);
+    let directory = Directory::of(&model);
+    let cache = tempfile::tempdir().unwrap();
+    let options = format!("cache_dir={}", cache.path().display());
+    let output = topicfs().args(["index", "-o", &options, directory.spec()]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let bytes: u64 = model.segments.iter().map(|segment| segment.bytes().len() as u64).sum();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("1 partitions, {bytes} bytes measured\n"));
+    let fs = shown::open(directory.spec(), self::options(0, Some(cache.path())));
+    for name in ["log", "log.jsonl"] {
+        let node = fs.resolve(&format!("t/0/{name}")).unwrap();
+        // Of the small one at the end no more is read than that.
+        let size = fs.attributes(0, &node, Effort::Bytes(200_000)).unwrap().size;
+        assert_eq!(size, shown::read(&fs, &format!("t/0/{name}")).len() as u64, "{name}");
+    }
+}
+
+#[test]
+fn look_ups_that_wait_for_a_build_hold_nobody_up_and_can_be_interrupted() {
+    let model = segments(&[30; 3]);
     let directory = Directory::of(&model);
     let Some(mount) = Mounted::with(directory.path(), "max_read_rate=1MiB") else { return };
     let cat = |name: &str| {

@@ -38,7 +38,7 @@ pub(crate) fn extra_len(text: &[u8]) -> usize {
 const fn extra_of(byte: u8) -> u8 {
     let short = (byte == b'"') | (byte == b'\\') | (byte == b'\n') | (byte == b'\r') | (byte == b'\t');
     let control = (byte < 0x20) | (byte == 0x7f);
-    short as u8 | (control & !short) as u8 * 5
+    short as u8 + (control & !short) as u8 * 5
 }
 
 /// Appends the first character of `special`, escaped where it must be; the number of bytes used.

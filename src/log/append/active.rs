@@ -196,7 +196,7 @@ impl ActiveSegment {
 
     /// From this length of the log on: what of it is worth writing out by now, as [`DiskFile::begin_sync`] wants it. It is taken for
     /// begun then.
-    pub(super) fn to_begin_sync(&mut self, from: u64) -> Option<(Arc<dyn DiskFile>, u64, u64)> {
+    pub(super) fn next_to_sync(&mut self, from: u64) -> Option<(Arc<dyn DiskFile>, u64, u64)> {
         let begun = self.begun_sync.max(self.log.synced.unwrap_or(0));
         let len = self.log.len.saturating_sub(begun);
         if self.log.len < from || len < SYNC_PIECE {

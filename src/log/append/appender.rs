@@ -226,7 +226,7 @@ impl Appender {
     /// is shorter is left to the system, which knows better when the disk has time. For who holds up nobody with it: it takes the system
     /// a while to ask the disk for that much.
     pub fn begin_sync(&self) {
-        let begun = self.state().active.to_begin_sync(self.config.segment_bytes / 2);
+        let begun = self.state().active.next_to_sync(self.config.segment_bytes / 2);
         if let Some((file, position, len)) = begun {
             file.begin_sync(position, len);
         }
