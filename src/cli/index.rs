@@ -24,20 +24,17 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
     let bytes: u64 = partitions.iter().map(|partition| partition.bytes).sum();
     let bar = progress::bar(bytes);
     let failed = Mutex::new(Vec::new());
-    let note = |partition: &Partition, done: Result<(), FsError>| {
-        if let Err(error) = done {
-            let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-            failed.push((partition.path.clone(), error));
-        }
-    };
-    // A partition may be all that there is: its segments are measured at the same time.
+    // A partition may be all that there is: its segments are measured at the same time. What fails of one is met again with its partition,
+    // or is gone by then, as where a broker deletes old ones.
     let segments: Vec<_> = partitions
         .iter()
         .flat_map(|of| of.large.iter().map(move |(segment, bytes)| (of, segment, bytes)))
         .collect();
     each(&segments, |(partition, segment, bytes)| {
         bar.set_message(partition.path.clone());
-        note(partition, measure_segment(&fs, partition, segment));
+        if let Err(error) = measure_segment(&fs, partition, segment) {
+            tracing::debug!(partition = partition.path, %error, "a segment isn't measured by itself");
+        }
         bar.inc(**bytes);
     });
     each(&partitions, |partition| {
@@ -46,14 +43,15 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
             true => index_keys(&fs, &partition.node),
             false => Ok(()),
         });
-        note(partition, measured);
+        if let Err(error) = measured {
+            let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+            failed.push((partition.path.clone(), error));
+        }
         bar.inc(partition.bytes - partition.large.iter().map(|(_, bytes)| bytes).sum::<u64>());
     });
     bar.finish_and_clear();
     let mut code = ExitCode::SUCCESS;
-    let mut failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-    failed.dedup_by(|one, other| one.0 == other.0 && one.1.to_string() == other.1.to_string());
-    for (path, error) in failed {
+    for (path, error) in failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         code = complain(&path, &error);
     }
     println!("{} partitions, {bytes} bytes measured", partitions.len());
