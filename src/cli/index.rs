@@ -1,13 +1,12 @@
 //! `topicfs index`
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::args::IndexArgs;
 use super::complain;
 use super::mount::open;
-use super::progress;
+use super::{progress, side_by_side};
 use crate::config::Caller;
 use crate::fs::{Fs, FsError, Node, names};
 use crate::log::segment::Segment;
@@ -23,35 +22,38 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
     let partitions = partitions(&fs)?;
     let bytes: u64 = partitions.iter().map(|partition| partition.bytes).sum();
     let bar = progress::bar(bytes);
-    let failed = Mutex::new(Vec::new());
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
     // A partition may be all that there is: its segments are measured at the same time. What fails of one is met again with its partition,
     // or is gone by then, as where a broker deletes old ones.
     let segments: Vec<_> = partitions
         .iter()
         .flat_map(|of| of.large.iter().map(move |(segment, bytes)| (of, segment, bytes)))
         .collect();
-    each(&segments, |(partition, segment, bytes)| {
+    let measure_one = |(partition, segment, bytes): &(&Partition, &Arc<Segment>, &u64)| {
         bar.set_message(partition.path.clone());
         if let Err(error) = measure_segment(&fs, partition, segment) {
             tracing::debug!(partition = partition.path, %error, "a segment isn't measured by itself");
         }
         bar.inc(**bytes);
-    });
-    each(&partitions, |partition| {
+    };
+    side_by_side::in_order(&segments, threads, measure_one, |()| Ok(()))?;
+    let measure_rest = |partition: &Partition| {
         bar.set_message(partition.path.clone());
         let measured = measure(&fs, &partition.node).and_then(|()| match args.by_key {
             true => index_keys(&fs, &partition.node),
             false => Ok(()),
         });
-        if let Err(error) = measured {
-            let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-            failed.push((partition.path.clone(), error));
-        }
         bar.inc(partition.bytes - partition.large.iter().map(|(_, bytes)| bytes).sum::<u64>());
-    });
+        measured.map_err(|error| (partition.path.clone(), error))
+    };
+    let mut failed = Vec::new();
+    side_by_side::in_order(&partitions, threads, measure_rest, |measured| {
+        failed.extend(measured.err());
+        Ok(())
+    })?;
     bar.finish_and_clear();
     let mut code = ExitCode::SUCCESS;
-    for (path, error) in failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    for (path, error) in failed {
         code = complain(&path, &error);
     }
     println!("{} partitions, {bytes} bytes measured", partitions.len());
@@ -87,21 +89,6 @@ fn partitions(fs: &Fs) -> Result<Vec<Partition>, FsError> {
         }
     }
     Ok(all)
-}
-
-/// Does something to each of them, by as many threads as there are processors.
-fn each<T: Sync>(all: &[T], work: impl Fn(&T) + Sync) {
-    let next = AtomicUsize::new(0);
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads.min(all.len()) {
-            scope.spawn(|| {
-                while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    work(one);
-                }
-            });
-        }
-    });
 }
 
 fn measure_segment(fs: &Fs, partition: &Partition, segment: &Arc<Segment>) -> Result<(), FsError> {

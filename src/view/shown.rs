@@ -1,10 +1,10 @@
 //! What a segment shows as a whole: how many records, and of which times. Measuring tells it; of a sealed segment it is kept with the
 //! segment, so that whoever looks for one record among thousands of segments loads no measurement of those that it skips.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::log::segment::Segment;
-use crate::log::segment::facts::Shown;
+use crate::log::segment::facts::{Facts, Shown};
 use crate::view::env::Env;
 use crate::view::partition_view::PartitionView;
 use crate::view::run::Run;
@@ -24,8 +24,7 @@ impl PartitionView {
 
 /// What a sealed segment shows, if it is known.
 pub(super) fn known(env: &Env<'_>, segment: &Segment) -> Option<Shown> {
-    let facts = segment.facts()?;
-    if env.decided.is_some() { &facts.committed } else { &facts.all }.get().copied()
+    segment.facts().and_then(|facts| place(env, facts).get().copied())
 }
 
 /// What a segment shows by its measured run, if that is complete; kept with the segment if it is so for good.
@@ -37,7 +36,12 @@ pub(super) fn note(env: &Env<'_>, segment: &Segment, run: &Run) -> Option<Shown>
     }
     let shown = run.shown();
     if let Some(facts) = facts.filter(|_| !run.ends_damaged()) {
-        let _ = if env.decided.is_some() { &facts.committed } else { &facts.all }.set(shown);
+        let _ = place(env, facts).set(shown);
     }
     Some(shown)
+}
+
+/// Where it is kept: with the records of aborted transactions, or without.
+const fn place<'a>(env: &Env<'_>, facts: &'a Facts) -> &'a OnceLock<Shown> {
+    if env.decided.is_some() { &facts.committed } else { &facts.all }
 }

@@ -84,7 +84,7 @@ impl Kept {
 impl PartitionView {
     /// Source bytes that [`Self::times`] would read; more than any number of them where a segment must be unpacked.
     pub fn times_cost(&self, env: &Env<'_>, segment: &Segment) -> u64 {
-        if segment.is_looked_through() {
+        if segment.known_largest().is_some() {
             return 0;
         }
         if !segment.is_at_hand() {
@@ -159,8 +159,8 @@ impl PartitionView {
         let start = self.start()?;
         let found = self.with_env(committed, |env| {
             for segment in self.partition.segments()?.iter().filter(|segment| segment.below() > start) {
-                let is_older = |largest: &Option<Timestamp>| largest.is_none_or(|largest| largest < time);
-                if segment.facts().and_then(|facts| facts.largest.get()).is_some_and(is_older) {
+                let is_older = |largest: Option<Timestamp>| largest.is_none_or(|largest| largest < time);
+                if segment.known_largest().is_some_and(is_older) {
                     continue;
                 }
                 let times = self.times(env, segment)?;
@@ -186,8 +186,8 @@ impl PartitionView {
         self.with_env(committed, |env| {
             let mut cost: u64 = 0;
             for segment in self.partition.segments()?.iter() {
-                match segment.facts().and_then(|facts| facts.largest.get()) {
-                    Some(Some(largest)) if *largest >= time => break,
+                match segment.known_largest() {
+                    Some(Some(largest)) if largest >= time => break,
                     Some(_) => {}
                     None => cost = cost.saturating_add(self.times_cost(env, segment)),
                 }

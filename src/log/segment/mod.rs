@@ -239,9 +239,9 @@ impl Segment {
         if is_reserved { WRITTEN } else { len.saturating_sub(from) }
     }
 
-    /// Whether it is sealed, and the times of all its batches were known once.
-    pub fn is_looked_through(&self) -> bool {
-        self.facts().is_some_and(|facts| facts.largest.get().is_some())
+    /// The largest timestamp of its batches, `None` inside when it has none, if it is sealed and the times of all of them were known once.
+    pub fn known_largest(&self) -> Option<Option<Timestamp>> {
+        self.facts()?.largest.get().copied()
     }
 
     /// Whether it was found to be cut or replaced.
