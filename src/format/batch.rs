@@ -27,6 +27,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 pub use crate::format::compression::Decoder;
 use crate::format::compression::bound;
+use crate::format::crc32c::crc32c;
 pub use crate::format::error::{BatchError, RecordFault};
 use crate::format::message_set;
 use crate::format::record::TimestampType;
@@ -227,7 +228,7 @@ pub(super) const DELETE_HORIZON: u8 = 0x40;
 
 /// The checksum of an entry of magic 2, which leaves out its first 21 bytes.
 pub(super) fn checksum_v2(entry: &[u8]) -> u32 {
-    crc32c::crc32c(entry.get(21..).unwrap_or_default())
+    crc32c(entry.get(21..).unwrap_or_default())
 }
 
 /// The smallest `size` of an entry of magic 2: a header and no records.

@@ -12,6 +12,7 @@
 //! | [`record`] | one record and its headers |
 //! | [`unchecked`] | entries and records as they say of themselves, right or not |
 //! | [`compression`] | gzip, snappy, lz4 and zstd in the framings that Kafka and its clients write |
+//! | [`crc32c`] | the checksum of magic 2 and of snapshots |
 //! | [`control`], [`kraft_control`] | control records: transaction markers and KRaft's |
 //! | [`metadata_record`] | what the records of the cluster's metadata say of topics and configs |
 //! | [`index`] | `.index`, `.timeindex`, `.txnindex` |
@@ -40,6 +41,7 @@ pub mod batch_rewriter;
 pub mod checkpoint;
 pub mod compression;
 pub mod control;
+pub mod crc32c;
 pub mod file_kind;
 pub mod index;
 pub mod kraft_control;

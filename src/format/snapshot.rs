@@ -12,6 +12,7 @@
 use zerocopy::byteorder::big_endian::{I16, I32, I64, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::format::crc32c::crc32c;
 use crate::units::{Offset, ProducerId, Timestamp};
 
 /// What a snapshot says of one producer.
@@ -136,7 +137,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<ProducerEntry>, SnapshotError> {
     if header.version.get() != 1 {
         return Err(SnapshotError::Version { got: header.version.get() });
     }
-    let (expected, got) = (header.crc.get(), crc32c::crc32c(bytes.get(6..).unwrap_or_default()));
+    let (expected, got) = (header.crc.get(), crc32c(bytes.get(6..).unwrap_or_default()));
     if expected != got {
         return Err(SnapshotError::Checksum { expected, got });
     }
@@ -151,7 +152,7 @@ pub fn format(entries: &[ProducerEntry]) -> Vec<u8> {
     let entries: Vec<RawEntry> = entries.iter().map(RawEntry::of).collect();
     let count = i32::try_from(entries.len()).unwrap_or(i32::MAX);
     let counted = [count.to_be_bytes().as_slice(), entries.as_bytes()].concat();
-    [1_i16.to_be_bytes().as_slice(), &crc32c::crc32c(&counted).to_be_bytes(), &counted].concat()
+    [1_i16.to_be_bytes().as_slice(), &crc32c(&counted).to_be_bytes(), &counted].concat()
 }
 
 /// The entries of a producer snapshot that [`parse`] refuses, as far as they are whole; nothing in them can be relied on.
@@ -254,7 +255,7 @@ mod tests {
     fn counts_must_fit() {
         let mut bytes = hex(ONE);
         bytes[9] = 2;
-        let crc = crc32c::crc32c(&bytes[6..]);
+        let crc = crc32c(&bytes[6..]);
         bytes[2..6].copy_from_slice(&crc.to_be_bytes());
         assert_eq!(parse(&bytes), Err(SnapshotError::Count { expected: 2, got: 46 }));
     }

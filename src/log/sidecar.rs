@@ -21,6 +21,7 @@ use memmap2::Mmap;
 use zerocopy::byteorder::big_endian::{I64, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::format::crc32c::crc32c;
 use crate::log::files::{self, SourceFile};
 
 const MAGIC: [u8; 8] = *b"topicfs\x01";
@@ -43,9 +44,9 @@ const _: () = assert!(size_of::<Header>() == HEADER_LEN);
 impl Header {
     /// The header of an entry for `file` with `payload`.
     fn of(file: &SourceFile, payload: &[u8]) -> io::Result<Self> {
-        let (file, payload_crc) = (FileIdentity::of(file)?, crc32c::crc32c(payload).into());
+        let (file, payload_crc) = (FileIdentity::of(file)?, crc32c(payload).into());
         let mut header = Self { magic: MAGIC, file, payload_crc, header_crc: 0.into() };
-        header.header_crc = crc32c::crc32c(&header.as_bytes()[..HEADER_LEN - 4]).into();
+        header.header_crc = crc32c(&header.as_bytes()[..HEADER_LEN - 4]).into();
         Ok(header)
     }
 }
@@ -88,7 +89,7 @@ impl FileIdentity {
 fn sample(file: &SourceFile, position: u64) -> io::Result<u32> {
     let mut bytes = [0; 4096];
     let read = files::read_full(file, &mut bytes, position)?;
-    Ok(crc32c::crc32c(&bytes[..read]))
+    Ok(crc32c(&bytes[..read]))
 }
 
 /// The payload of an entry that fits its file.

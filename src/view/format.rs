@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
 use jiff::tz::TimeZone;
 
+use crate::format::crc32c::crc32c;
 use crate::format::record::Record;
 use crate::units::TopicPartition;
 use crate::view::encoding::Encodings;
@@ -259,6 +260,6 @@ impl Renderer {
             }
         }
         key.extend_from_slice(&self.json_prefix);
-        crc32c::crc32c(&key)
+        crc32c(&key)
     }
 }

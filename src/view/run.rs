@@ -7,6 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
+use crate::format::crc32c::crc32c;
 use crate::log::LogError;
 use crate::log::files::SourceFile;
 use crate::log::segment::Segment;
@@ -547,7 +548,7 @@ impl Run {
                         bytes.extend_from_slice(&number.to_be_bytes());
                     }
                 }
-                format!("committed-{:08x}", crc32c::crc32c(&bytes))
+                format!("committed-{:08x}", crc32c(&bytes))
             }
         }
     }

@@ -20,6 +20,7 @@ use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::entry::{ENTRY_LEN, Entry, Order};
+use crate::format::crc32c::{Crc32c, crc32c};
 use crate::log::files::read_full;
 use crate::log::sidecar::FileIdentity;
 
@@ -132,7 +133,7 @@ impl SortedFile {
             return Err(invalid("the header is cut"));
         }
         let header = Header::read_from_bytes(&bytes).map_err(|_| invalid("the header is cut"))?;
-        let crc = crc32c::crc32c(bytes.get(..HEADER_LEN - 4).unwrap_or_default());
+        let crc = crc32c(bytes.get(..HEADER_LEN - 4).unwrap_or_default());
         if header.magic != MAGIC || header.header_crc.get() != crc || header.covers.get() > MAX_COVERS {
             return Err(invalid("the header is wrong"));
         }
@@ -188,11 +189,11 @@ fn header(covers: &[Covered], entries: u64, firsts: &[First]) -> Header {
         magic: MAGIC,
         entries: entries.into(),
         covers: (covers.len() as u64).into(),
-        covers_crc: crc32c::crc32c(covers.as_bytes()).into(),
-        firsts_crc: crc32c::crc32c(firsts.as_bytes()).into(),
+        covers_crc: crc32c(covers.as_bytes()).into(),
+        firsts_crc: crc32c(firsts.as_bytes()).into(),
         header_crc: 0.into(),
     };
-    let crc = crc32c::crc32c(header.as_bytes().get(..HEADER_LEN - 4).unwrap_or_default());
+    let crc = crc32c(header.as_bytes().get(..HEADER_LEN - 4).unwrap_or_default());
     header.header_crc = crc.into();
     header
 }
@@ -213,7 +214,7 @@ fn write_block(out: &mut impl Write, number: u64, block: &mut Vec<u8>) -> io::Re
 
 /// The number is part of it, so that a block in another one's place is none.
 fn block_crc(number: u64, entries: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&number.to_be_bytes()), entries)
+    Crc32c::new().and(&number.to_be_bytes()).and(entries).value()
 }
 
 fn section<T: FromBytes + IntoBytes + Immutable + Copy>(
@@ -228,7 +229,7 @@ fn section<T: FromBytes + IntoBytes + Immutable + Copy>(
     }
     let mut items = vec![T::new_zeroed(); usize::try_from(count).unwrap_or(0)];
     read_full(file, items.as_mut_bytes(), position)?;
-    if crc32c::crc32c(items.as_bytes()) != crc.get() {
+    if crc32c(items.as_bytes()) != crc.get() {
         return Err(invalid("a checksum is wrong"));
     }
     Ok(items)

@@ -8,6 +8,7 @@
 use std::io;
 
 use crate::format::batch::{HEADER_V2_LEN, Limits, MIN_SIZE, PREFIX_LEN, Prefix, SIZE_OVERHEAD};
+use crate::format::crc32c::Crc32c;
 use crate::log::files::ReadAt;
 use crate::log::files::window::{CHUNK, Window};
 use crate::log::segment::scan::{Scanner, Start, Step as ScanStep, Tail};
@@ -185,7 +186,7 @@ impl<F: ReadAt + Clone> Entries<F> {
     pub fn checksum(&mut self, position: Position, len: u64, magic: i8) -> io::Result<u32> {
         let end = position.0.saturating_add(len);
         let mut at = position.0.saturating_add(if magic >= 2 { 21 } else { 16 });
-        let (mut castagnoli, mut ieee) = (0, crc32fast::Hasher::new());
+        let (mut castagnoli, mut ieee) = (Crc32c::new(), crc32fast::Hasher::new());
         while at < end {
             let wanted = CHUNK.min(usize::try_from(end - at).unwrap_or(CHUNK));
             self.window.need(&self.file, at, wanted)?;
@@ -194,13 +195,13 @@ impl<F: ReadAt + Clone> Entries<F> {
                 break;
             }
             if magic >= 2 {
-                castagnoli = crc32c::crc32c_append(castagnoli, bytes);
+                castagnoli = castagnoli.and(bytes);
             } else {
                 ieee.update(bytes);
             }
             at += bytes.len() as u64;
         }
-        Ok(if magic >= 2 { castagnoli } else { ieee.finalize() })
+        Ok(if magic >= 2 { castagnoli.value() } else { ieee.finalize() })
     }
 }
 

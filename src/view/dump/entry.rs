@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use crate::format::batch::{BatchError, Codec, Decoder, HEADER_V2_LEN, Limits};
+use crate::format::crc32c::crc32c;
 use crate::format::record::{Headers, TimestampType};
 use crate::format::unchecked::{
     BatchHeader, MessageHeader, UncheckedHeader, UncheckedMessage, UncheckedRecord,
@@ -117,7 +118,7 @@ impl<'a> Placed<'a> {
     /// An entry that is whole in memory.
     pub fn whole(position: u64, head: &'a [u8], bytes: &'a [u8]) -> Self {
         let checksum = match bytes.get(16) {
-            Some(magic) if magic.cast_signed() >= 2 => crc32c::crc32c(bytes.get(21..).unwrap_or_default()),
+            Some(magic) if magic.cast_signed() >= 2 => crc32c(bytes.get(21..).unwrap_or_default()),
             _ => crc32fast::hash(bytes.get(16..).unwrap_or_default()),
         };
         Self { position, len: bytes.len() as u64, head, bytes: Some(bytes), checksum }
