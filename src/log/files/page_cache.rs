@@ -2,7 +2,7 @@
 //!
 //! What was in the cache before we came is left alone. What we bring in is given back when it is more than the share, the oldest
 //! first, so that what is read twice soon is read from the disk once. Before anything is read the system is asked what of it is
-//! there already (mincore(2), which tells those who own a file, or may write to it); its own read-ahead, which brings in what nobody
+//! there already (cachestat(2) or mincore(2), which tell those who own a file, or may write to it); its own read-ahead, which brings in what nobody
 //! was asked about, is turned off, and ours takes its place. Of rendered files the mount itself holds pages; they count too.
 
 use std::collections::VecDeque;
@@ -229,17 +229,16 @@ impl Place {
 
 /// The pieces of which nothing is in the page cache, neighbours in one.
 fn cold_pieces(file: &File, wanted: Range<u64>) -> Vec<Range<u64>> {
-    let Ok(is_there) = sys::resident_pages(file, wanted.clone()) else { return Vec::new() };
-    let pages_of_piece = usize::try_from(PIECE / sys::page_size()).unwrap_or(1).max(1);
     let mut cold: Vec<Range<u64>> = Vec::new();
-    for (pages, start) in
-        is_there.chunks(pages_of_piece).zip((wanted.start..wanted.end).step_by(PIECE as usize))
-    {
-        let end = wanted.end.min(start + PIECE);
+    for start in (wanted.start..wanted.end).step_by(PIECE as usize) {
+        let piece = start..wanted.end.min(start + PIECE);
+        // Where it can't be told it may be somebody else's.
+        if sys::is_any_cached(file, &piece).unwrap_or(true) {
+            continue;
+        }
         match cold.last_mut() {
-            _ if pages.contains(&true) => {}
-            Some(last) if last.end == start => last.end = end,
-            _ => cold.push(start..end),
+            Some(last) if last.end == start => last.end = piece.end,
+            _ => cold.push(piece),
         }
     }
     cold

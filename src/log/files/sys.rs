@@ -29,12 +29,34 @@ pub fn lower_io_priority() {
     let _ = unsafe { libc::syscall(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_CLASS_IDLE) };
 }
 
-/// Which pages of a part of a file, from a multiple of [`page_size`] on, are in the page cache. All are, for who neither owns the
+/// Whether any page of a part of a file, from a multiple of [`page_size`] on, is in the page cache. All are, for who neither owns the
 /// file nor may write to it.
 ///
 /// # Errors
 /// The system's.
-pub fn resident_pages(file: &File, span: Range<u64>) -> io::Result<Vec<bool>> {
+pub fn is_any_cached(file: &File, span: &Range<u64>) -> io::Result<bool> {
+    match cachestat(file, span) {
+        Ok(cached) => Ok(cached > 0),
+        // Older than Linux 6.5.
+        Err(_) => is_any_resident(file, span),
+    }
+}
+
+/// How many pages are in the page cache.
+fn cachestat(file: &File, span: &Range<u64>) -> io::Result<u64> {
+    // The same number on all architectures (asm-generic/unistd.h); libc doesn't have it for all.
+    const SYS_CACHESTAT: libc::c_long = 451;
+    // `struct cachestat_range`: position and length; `struct cachestat`: five counts, this one first.
+    let range = [span.start, span.end.saturating_sub(span.start)];
+    let mut counts = [0_u64; 5];
+    // SAFETY: `file` keeps the descriptor open; the call reads and writes the two structs, which are of the sizes that it knows.
+    let told =
+        unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), counts.as_mut_ptr(), 0_u32) };
+    if told == 0 { Ok(counts[0]) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The same as [`is_any_cached`] by mincore(2), which takes several times as long.
+fn is_any_resident(file: &File, span: &Range<u64>) -> io::Result<bool> {
     let too_large = |_| io::Error::from(io::ErrorKind::InvalidInput);
     let len = usize::try_from(span.end.saturating_sub(span.start)).map_err(too_large)?;
     let at = libc::off_t::try_from(span.start).map_err(too_large)?;
@@ -52,13 +74,25 @@ pub fn resident_pages(file: &File, span: Range<u64>) -> io::Result<Vec<bool>> {
     let error = io::Error::last_os_error();
     // SAFETY: the mapping from above, which nobody has a reference into.
     unsafe { libc::munmap(address, len) };
-    if told == 0 { Ok(pages.iter().map(|page| page & 1 == 1).collect()) } else { Err(error) }
+    if told == 0 { Ok(pages.iter().any(|page| page & 1 == 1)) } else { Err(error) }
 }
 
 /// Bytes of a page of memory.
 pub fn page_size() -> u64 {
     // SAFETY: sysconf takes a number and touches no memory of ours.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// Asks for large pages for memory that wasn't used yet, and is to be used here and there: of pages of 4 KiB hardly any is in the
+/// processor's table when it is needed, and each must be given by the system. Best effort.
+pub fn prefer_large_pages<T>(memory: &mut [T]) {
+    let page = usize::try_from(page_size()).unwrap_or(4096);
+    let (address, len) = (memory.as_mut_ptr().cast::<u8>(), size_of_val(memory));
+    let before = address.align_offset(page);
+    if before < len {
+        // SAFETY: the advice changes nothing that is in the pages, which belong to `memory` but for what is left of the last one.
+        let _ = unsafe { libc::madvise(address.add(before).cast(), len - before, libc::MADV_HUGEPAGE) };
+    }
 }
 
 /// Has a part of a file written to the disk, without waiting for it. Best effort.
@@ -111,4 +145,43 @@ fn whole_file(lock_type: libc::c_int) -> libc::flock {
 pub fn effective_uid() -> u32 {
     // SAFETY: geteuid has no arguments, touches no memory and can't fail.
     unsafe { libc::geteuid() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::fs::FileExt;
+
+    use rustix::fs::{Advice, fadvise};
+
+    use super::*;
+
+    const PIECE: u64 = 256 * 1024;
+
+    /// Whether each piece of a file is cached, as both system calls say.
+    fn cached(file: &File) -> [bool; 4] {
+        let len = file.metadata().unwrap().len();
+        [0, 1, 2, 3].map(|piece| {
+            let span = piece * PIECE..len.min((piece + 1) * PIECE);
+            let is_any = is_any_cached(file, &span).unwrap();
+            assert_eq!(is_any, is_any_resident(file, &span).unwrap(), "piece {piece}");
+            is_any
+        })
+    }
+
+    #[test]
+    fn both_ways_to_ask_the_page_cache_say_the_same() {
+        let mut file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        // The last page isn't whole.
+        file.write_all(&[7; 4 * PIECE as usize - 5000]).unwrap();
+        file.sync_all().unwrap();
+        assert_eq!(cached(&file), [true; 4]);
+        fadvise(&file, 0, None, Advice::Random).unwrap();
+        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        let emptied = cached(&file);
+        file.read_exact_at(&mut [0; 1], 2 * PIECE + 9999).unwrap();
+        // Some file systems keep all in memory.
+        let expected = if emptied == [false; 4] { [false, false, true, false] } else { emptied };
+        assert_eq!(cached(&file), expected);
+    }
 }
