@@ -10,13 +10,14 @@ use anyhow::Context;
 
 use super::args::upkeep::CleanArgs;
 use super::own::Configs;
-use super::{FOUND_WRONG, named, own, progress, side_by_side};
+use super::{FOUND_WRONG, named, own, progress};
 use crate::config::{Caller, Config};
 use crate::fs::topic_configs::{CLEANUP_POLICY, TopicConfigs};
 use crate::log::LogError;
 use crate::log::append::owned::OwnedDirectory;
 use crate::log::append::written_down::{self, WrittenDown};
 use crate::log::append::{now, topics};
+use crate::log::side_by_side::Crew;
 use crate::log::source;
 use crate::log::upkeep::policy::Policy;
 use crate::log::upkeep::removal;
@@ -57,7 +58,7 @@ fn dry_run(args: &CleanArgs, config: &Config) -> anyhow::Result<bool> {
     };
     let bar = progress::counter(all.len() as u64);
     let mut all_done = true;
-    let printed = side_by_side::in_order(&all, THREADS, look_at, |(name, told)| {
+    let printed = Crew::of(THREADS).each(&all, look_at, |(name, told)| {
         all_done &= told.is_ok();
         bar.inc(1);
         let text = told.unwrap_or_else(|error| error.to_string());

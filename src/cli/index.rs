@@ -6,10 +6,11 @@ use std::sync::Arc;
 use super::args::IndexArgs;
 use super::complain;
 use super::mount::open;
-use super::{progress, side_by_side};
+use super::progress;
 use crate::config::Caller;
 use crate::fs::{Fs, FsError, Node, names};
 use crate::log::segment::Segment;
+use crate::log::side_by_side::Crew;
 use crate::view::partition_view::CHEAP_BYTES;
 use crate::view::selection::Effort;
 
@@ -22,7 +23,7 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
     let partitions = partitions(&fs)?;
     let bytes: u64 = partitions.iter().map(|partition| partition.bytes).sum();
     let bar = progress::bar(bytes);
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let crew = Crew::of_all_processors();
     // A partition may be all that there is: its segments are measured at the same time. What fails of one is met again with its partition,
     // or is gone by then, as where a broker deletes old ones.
     let segments: Vec<_> = partitions
@@ -36,7 +37,7 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
         }
         bar.inc(**bytes);
     };
-    side_by_side::in_order(&segments, threads, measure_one, |()| Ok(()))?;
+    crew.each(&segments, measure_one, |()| anyhow::Ok(()))?;
     let measure_rest = |partition: &Partition| {
         bar.set_message(partition.path.clone());
         let measured = measure(&fs, &partition.node).and_then(|()| match args.by_key {
@@ -47,9 +48,9 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
         measured.map_err(|error| (partition.path.clone(), error))
     };
     let mut failed = Vec::new();
-    side_by_side::in_order(&partitions, threads, measure_rest, |measured| {
+    crew.each(&partitions, measure_rest, |measured| {
         failed.extend(measured.err());
-        Ok(())
+        anyhow::Ok(())
     })?;
     bar.finish_and_clear();
     let mut code = ExitCode::SUCCESS;

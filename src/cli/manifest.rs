@@ -8,10 +8,11 @@ use anyhow::Context;
 use super::FOUND_WRONG;
 use super::args::{ManifestArgs, ManifestFormat};
 use super::mount::default_cache_dir;
-use super::{progress, side_by_side};
+use super::progress;
 use crate::config::Caller;
 use crate::log::files::unpacked::UnpackedFiles;
 use crate::log::manifest::{self, Entry, Examination, Item, Links};
+use crate::log::side_by_side::Crew;
 use crate::view::manifest::Form;
 
 /// A file's line.
@@ -42,10 +43,8 @@ pub fn run(args: &ManifestArgs) -> anyhow::Result<ExitCode> {
     let how = Examination { depth: form.depth(), limits, unpacked: &unpacked };
     let examine = |item: &Item| manifest::examine(item, how, &|bytes| bar.inc(bytes));
     let printed = out.write_all(form.head().as_bytes()).and_then(|()| {
-        let threads = std::thread::available_parallelism().map_or(2, usize::from);
-        side_by_side::in_order(
+        Crew::of_all_processors().each(
             &items,
-            threads,
             |item| line(form, &examine(item)),
             |line| {
                 if let Some(complaint) = &line.complaint {

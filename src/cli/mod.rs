@@ -21,7 +21,7 @@
 //! | [`verify`] | everything checked |
 //! | [`config`] | a configuration file checked |
 //! | [`documents`] | `completions` and `man`, made from the grammar |
-//! | [`progress`], `side_by_side` | the bar of work that takes long; work on many items by several threads |
+//! | [`progress`] | the bar of work that takes long |
 //! | [`logging`] | where messages go |
 
 pub mod append;
@@ -44,7 +44,6 @@ pub mod progress;
 pub mod recover;
 pub mod reindex;
 pub mod salvage;
-mod side_by_side;
 pub mod tail;
 pub mod truncate;
 pub mod verify;

@@ -3,8 +3,6 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
@@ -13,9 +11,10 @@ use super::args::{ReportFormat, SalvageArgs};
 use super::progress;
 use crate::config::{Caller, Config};
 use crate::log::LogError;
-use crate::log::salvage::plan::{self, Plan};
+use crate::log::salvage::plan::{self, Job, Plan};
 use crate::log::salvage::report::{Kept, Left, LeftOut, Offsets, PartitionReport, Report};
 use crate::log::salvage::{self, LeaderEpochs, Writing, copy};
+use crate::log::side_by_side::Crew;
 use crate::log::source::Source;
 
 /// Writes what is sound of a source as clean data directories, and says what was kept and what was left.
@@ -46,32 +45,17 @@ pub fn run(args: &SalvageArgs) -> anyhow::Result<ExitCode> {
 /// Copies all partitions, several at once; the first error ends it.
 fn copy_all(plan: &Plan, options: &salvage::Options) -> Result<Vec<PartitionReport>, LogError> {
     let bar = progress::bar(bytes_of(plan)?);
-    let done = Mutex::new(Vec::new());
-    let next = AtomicUsize::new(0);
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads.min(plan.jobs.len()) {
-            scope.spawn(|| {
-                while let Some((number, job)) = next_of(&plan.jobs, &next) {
-                    bar.set_message(job.partition.name.to_string());
-                    let result = copy::partition(job, options, &|bytes| bar.inc(bytes));
-                    if result.is_err() {
-                        next.store(plan.jobs.len(), Ordering::Relaxed);
-                    }
-                    done.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
-                }
-            });
-        }
+    let copy_one = |job: &Job| {
+        bar.set_message(job.partition.name.to_string());
+        copy::partition(job, options, &|bytes| bar.inc(bytes))
+    };
+    let mut reports = Vec::new();
+    let copied = Crew::of_all_processors().each(&plan.jobs, copy_one, |report| {
+        reports.push(report?);
+        Ok(())
     });
     bar.finish_and_clear();
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(number, _)| *number);
-    done.into_iter().map(|(_, result)| result).collect()
-}
-
-fn next_of<'a, T>(all: &'a [T], next: &AtomicUsize) -> Option<(usize, &'a T)> {
-    let number = next.fetch_add(1, Ordering::Relaxed);
-    all.get(number).map(|item| (number, item))
+    copied.map(|()| reports)
 }
 
 /// Bytes of logs to read.

@@ -18,6 +18,7 @@
 //! | [`bounded`] | caches that take no memory before they hold something |
 //! | [`watch`], [`signal`] | changes of a source, noticed at once |
 //! | [`touches`] | which logs were written to since somebody looked |
+//! | [`side_by_side`] | work by several threads, with the results in order |
 //! | [`counter`] | what is counted for `.topicfs/metrics` |
 //! | [`sidecar`] | what was measured of a file, kept outside the source |
 //! | [`glance`] | what a partition looks like, at little cost |
@@ -45,6 +46,7 @@ pub mod partition;
 pub mod problem;
 pub mod salvage;
 pub mod segment;
+pub mod side_by_side;
 pub mod sidecar;
 pub mod signal;
 pub mod source;

@@ -17,13 +17,15 @@
 //! | `indexes`, `index_file` | the files of indexes: read, and told about |
 //! | `text`, `found` | places in text; lines bounded |
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::log::LogError;
 use crate::log::problem::{Problem, Severity};
+use crate::log::side_by_side::Crew;
 use crate::log::source::Source;
 use crate::log::verify::data_directory::DataDirectory;
 use crate::log::verify::found::Found;
@@ -48,6 +50,9 @@ pub mod time_index;
 pub mod txn_index;
 
 pub use file::{is_single_file, single_file};
+
+/// How many segments may be checked behind one that takes longer.
+const WAITING: usize = 1024;
 
 /// Called with numbers of bytes that were read, by any thread.
 pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
@@ -159,25 +164,13 @@ impl Plan {
     /// Checks everything with this many threads, and calls `emit` with each partition's report, in order.
     pub fn run(self, threads: usize, progress: Progress<'_>, emit: &mut dyn FnMut(Report)) {
         emit(Report::of(self.top.iter().cloned()));
-        let next = AtomicUsize::new(0);
         let slots: Vec<Slot> = self.jobs.iter().map(|job| Slot::new(job.segments.len())).collect();
-        let (sender, receiver) = mpsc::channel();
-        std::thread::scope(|scope| {
-            for _ in 0..threads.max(1) {
-                let sender = sender.clone();
-                let (next, slots, plan) = (&next, &slots, &self);
-                scope.spawn(move || {
-                    while let Some(&(job, segment)) = plan.work.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        if let Some(report) = plan.step(job, segment, &slots[job], progress)
-                            && sender.send((job, report)).is_err()
-                        {
-                            return;
-                        }
-                    }
-                });
-            }
-            drop(sender);
-            in_order(receiver, emit);
+        let check =
+            |&(job, segment): &(usize, Option<usize>)| self.step(job, segment, slots.get(job)?, progress);
+        let crew = Crew { threads, waiting: WAITING };
+        let Ok(()) = crew.each(&self.work, check, |report| -> Result<(), Infallible> {
+            report.into_iter().for_each(&mut *emit);
+            Ok(())
         });
     }
 
@@ -214,18 +207,6 @@ impl Slot {
     fn new(segments: usize) -> Self {
         let reports = std::iter::repeat_with(SegmentReport::default).take(segments).collect();
         Self { reports: Mutex::new(reports), left: AtomicUsize::new(segments) }
-    }
-}
-
-/// Hands on what comes in any order by number.
-fn in_order(receiver: mpsc::Receiver<(usize, Report)>, emit: &mut dyn FnMut(Report)) {
-    let (mut early, mut due) = (BTreeMap::new(), 0);
-    for (number, report) in receiver {
-        early.insert(number, report);
-        while let Some(report) = early.remove(&due) {
-            emit(report);
-            due += 1;
-        }
     }
 }
 
