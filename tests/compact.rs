@@ -24,7 +24,7 @@ use topicfs::log::append::config::LogConfig;
 use topicfs::log::append::owned::OwnedDirectory;
 use topicfs::log::append::topics;
 use topicfs::log::files::disk::SystemDisk;
-use topicfs::log::upkeep::compaction::CompactionError;
+use topicfs::log::upkeep::compaction::{Compacted, CompactionError};
 use topicfs::log::upkeep::policy::{Policy, Ratio};
 use topicfs::log::upkeep::removal::Due;
 use topicfs::log::upkeep::work::{Job, UpkeepError};
@@ -49,6 +49,15 @@ fn name() -> TopicPartition {
 
 fn open(data: &Path) -> OwnedDirectory {
     OwnedDirectory::open(data, Arc::new(SystemDisk), Limits::default()).unwrap()
+}
+
+fn compact(
+    (owned, directory, config): (&OwnedDirectory, &Path, &LogConfig),
+    now: i64,
+    map_bytes: usize,
+) -> Result<Option<Compacted>, UpkeepError> {
+    let now = Timestamp(now);
+    Job { owned, name: &name(), directory, config, policy: &POLICY, now }.compact(map_bytes, &|_| {})
 }
 
 fn records(data: &Path) -> Vec<ShownRecord> {
@@ -127,16 +136,9 @@ fn of_each_key_the_last_record_stays() {
                 appending.finish().1.unwrap();
             }
             now += [0, 1000, RETENTION_MS][numbers.below(3)];
-            let job = Job {
-                owned: &owned,
-                name: &name(),
-                directory: &directory,
-                config: &config,
-                policy: &POLICY,
-                now: Timestamp(now),
-            };
             let before = model.all.len();
-            if let Some(compacted) = job.compact(map_bytes, &|_| {}).unwrap() {
+            let compacted = compact((&owned, &directory, &config), now, map_bytes);
+            if let Some(compacted) = compacted.unwrap() {
                 owned.remove_set_aside(Due::All).unwrap();
                 let left = model.compact(compacted.end.0, now);
                 let found: Vec<i64> = records(root.path()).iter().map(|record| record.offset).collect();
@@ -152,6 +154,60 @@ fn of_each_key_the_last_record_stays() {
         owned.close().unwrap();
     }
     assert!(rounds > 100 && gone > 1000, "{rounds} rounds, {gone} records are gone");
+}
+
+/// Threads share a segment, each takes some of its batches: also where one batch is larger than what a thread takes at once.
+#[test]
+fn of_segments_that_threads_share_the_last_record_of_each_key_stays() {
+    for codec in [Codec::None, Codec::Lz4] {
+        let mut numbers = Numbers::new(7);
+        let root = scratch();
+        let owned = open(root.path());
+        owned.recovered().unwrap();
+        let directory = owned.create_partition(&name(), topics::new_topic_id()).unwrap();
+        let config = LogConfig {
+            compression: Compression { codec, level: None },
+            segment_bytes: 4 << 20,
+            max_message_bytes: 2 << 20,
+            ..LogConfig::default()
+        };
+        let mut model = Model::default();
+        // The keys of a part of the log fit, or all.
+        for map_bytes in [24 * 300, 1 << 20] {
+            let appender = owned.appender(&name(), &directory, &config).unwrap();
+            for batch in 0..160 {
+                let mut appending = appender.begin(Timestamp(NOW));
+                let first = appending.next_offset().0;
+                for number in 0..=numbers.below(20) {
+                    let key = format!("key {}", numbers.below(500)).into_bytes();
+                    // Bytes that no codec makes shorter.
+                    let value = numbers.bytes(if batch % 40 == 39 && number == 0 { 700_000 } else { 5000 });
+                    let record = NewRecord {
+                        timestamp: Timestamp(NOW),
+                        key: Some(&key),
+                        value: Some(&value),
+                        headers: &[],
+                    };
+                    appending.push(&record).unwrap();
+                    model.all.insert(first + i64::try_from(number).unwrap(), (key, Some(value)));
+                }
+                appending.finish().1.unwrap();
+            }
+            drop(appender);
+            let compacted = compact((&owned, &directory, &config), NOW, map_bytes).unwrap().unwrap();
+            owned.remove_set_aside(Due::All).unwrap();
+            let before = model.all.len();
+            let left = model.compact(compacted.end.0, NOW);
+            assert!(left.len() < before * 2 / 3, "{left:?} of {before}");
+            let found = records(root.path());
+            assert_eq!(found.iter().map(|record| record.offset).collect::<Vec<_>>(), left, "{codec}");
+            for record in &found {
+                let (key, value) = &model.all[&record.offset];
+                assert_eq!((record.key.as_ref(), &record.value), (Some(key), value), "{codec}");
+            }
+        }
+        owned.close().unwrap();
+    }
 }
 
 #[test]
@@ -177,15 +233,7 @@ fn a_log_with_damage_is_left_as_it_is() {
     std::fs::write(path, bytes).unwrap();
     let before: BTreeMap<_, _> =
         logs.iter().map(|(name, path)| (name, std::fs::read(path).unwrap())).collect();
-    let job = Job {
-        owned: &owned,
-        name: &name(),
-        directory: &directory,
-        config: &config,
-        policy: &POLICY,
-        now: Timestamp(NOW),
-    };
-    let error = job.compact(1 << 20, &|_| {}).unwrap_err();
+    let error = compact((&owned, &directory, &config), NOW, 1 << 20).unwrap_err();
     assert!(matches!(error, UpkeepError::Compaction(CompactionError::Damaged { .. })), "{error}");
     assert!(error.to_string().contains(&**second) && error.to_string().contains("checksum"), "{error}");
     for (name, path) in common::salvaged::files(&directory) {

@@ -107,7 +107,18 @@ impl BatchBuilder {
     /// The codec's.
     pub fn finish(&mut self, base: Offset, epoch: LeaderEpoch) -> io::Result<&[u8]> {
         let header = self.header(base, epoch);
-        seal(header, &mut self.encoder, &mut self.entry, &mut self.encoded)
+        let entry = match self.encoder.codec() {
+            Codec::None => &mut self.entry,
+            _ => {
+                self.encoded.clear();
+                self.encoded.resize(HEADER_V2_LEN, 0);
+                self.encoder
+                    .encode(self.entry.get(HEADER_V2_LEN..).unwrap_or_default(), &mut self.encoded)?;
+                &mut self.encoded
+            }
+        };
+        seal(header, entry)?;
+        Ok(entry)
     }
 
     /// The batch that was finished.
@@ -144,29 +155,15 @@ impl BatchBuilder {
     }
 }
 
-/// Makes an entry of a header and the records in `entry` behind the room for it: compressed into `encoded`, or where they are.
+/// Makes an entry of its header and what is behind the room for that.
 ///
 /// # Errors
-/// The codec's.
-pub(super) fn seal<'a>(
-    mut header: RawHeader,
-    encoder: &mut Encoder,
-    entry: &'a mut Vec<u8>,
-    encoded: &'a mut Vec<u8>,
-) -> io::Result<&'a [u8]> {
-    let entry = match encoder.codec() {
-        Codec::None => entry,
-        _ => {
-            encoded.clear();
-            encoded.resize(HEADER_V2_LEN, 0);
-            encoder.encode(entry.get(HEADER_V2_LEN..).unwrap_or_default(), encoded)?;
-            encoded
-        }
-    };
+/// That it is too large.
+pub(super) fn seal(mut header: RawHeader, entry: &mut [u8]) -> io::Result<()> {
     let size = i32::try_from(entry.len().saturating_sub(SIZE_OVERHEAD)).map_err(io::Error::other)?;
     header.size = size.into();
     header.write_to_prefix(entry).ok().ok_or(io::ErrorKind::InvalidInput)?;
     header.crc = checksum_v2(entry).into();
     header.write_to_prefix(entry).ok().ok_or(io::ErrorKind::InvalidInput)?;
-    Ok(entry)
+    Ok(())
 }

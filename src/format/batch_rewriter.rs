@@ -15,13 +15,13 @@ use crate::format::record::{Record, TimestampType};
 use crate::format::written_record::{WrittenHeaders, WrittenRecord};
 use crate::units::{LeaderEpoch, Offset, ProducerId, Timestamp};
 
-/// Writes batches anew, one after the other; its memory is that of the largest.
+/// Writes batches anew, one after the other.
 #[derive(Debug)]
 pub struct BatchRewriter {
     /// One for each codec.
     encoders: [Encoder; 5],
-    entry: Vec<u8>,
-    encoded: Vec<u8>,
+    /// Records before they are compressed.
+    records: Vec<u8>,
 }
 
 impl Default for BatchRewriter {
@@ -29,26 +29,26 @@ impl Default for BatchRewriter {
         let codecs = [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd];
         Self {
             encoders: codecs.map(|codec| Encoder::new(Compression { codec, level: None })),
-            entry: Vec::new(),
-            encoded: Vec::new(),
+            records: Vec::new(),
         }
     }
 }
 
 impl BatchRewriter {
-    /// The batch with this header with only these of its records, at least one, and a delete horizon if it is to have one.
+    /// Appends the batch with this header to `out`, with only these of its records, at least one, and a delete horizon if it is to have
+    /// one.
     ///
     /// # Errors
-    /// The codec's, and that offsets are too far apart for one batch.
+    /// The codec's, and that offsets are too far apart for one batch; then `out` may have part of it.
     pub fn rewrite(
         &mut self,
         source: &Header,
         records: &[Record<'_>],
         delete_horizon: Option<Timestamp>,
-    ) -> io::Result<&[u8]> {
-        let (first, last) = match (records.first(), records.last()) {
-            (Some(first), Some(last)) => (first, last),
-            _ => return self.empty(source),
+        out: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        let (Some(first), Some(last)) = (records.first(), records.last()) else {
+            return empty(source, out);
         };
         // What is in a set is known by its records alone.
         let (base, end) = match source.magic {
@@ -56,8 +56,10 @@ impl BatchRewriter {
             _ => (first.offset, last.offset),
         };
         let base_timestamp = delete_horizon.unwrap_or(first.timestamp);
-        self.entry.clear();
-        self.entry.resize(HEADER_V2_LEN, 0);
+        let entry = out.len();
+        out.resize(entry.saturating_add(HEADER_V2_LEN), 0);
+        self.records.clear();
+        let to = if source.codec == Codec::None { &mut *out } else { &mut self.records };
         let mut max_timestamp = Timestamp::NONE;
         for record in records {
             let written = WrittenRecord {
@@ -67,7 +69,7 @@ impl BatchRewriter {
                 value: record.value,
                 headers: WrittenHeaders::Stored(record.headers),
             };
-            written.put(&mut self.entry);
+            written.put(to);
             max_timestamp = max_timestamp.max(record.timestamp);
         }
         if source.timestamp_type == TimestampType::LogAppendTime {
@@ -82,26 +84,26 @@ impl BatchRewriter {
             ..header(source, base, end)?
         };
         let encoder = self.encoders.get_mut(usize::from(source.codec.number()));
-        let encoder = encoder.ok_or(io::ErrorKind::InvalidInput)?;
-        seal(header, encoder, &mut self.entry, &mut self.encoded)
+        // Without a codec there is nothing in there.
+        encoder.ok_or(io::ErrorKind::InvalidInput)?.encode(&self.records, out)?;
+        seal(header, out.get_mut(entry..).unwrap_or_default())
     }
+}
 
-    /// The batch with this header without its records: it keeps its offsets, and its producer's sequence.
-    ///
-    /// # Errors
-    /// That its offsets are too far apart.
-    pub fn empty(&mut self, source: &Header) -> io::Result<&[u8]> {
-        self.entry.clear();
-        self.entry.resize(HEADER_V2_LEN, 0);
-        let header = RawHeader {
-            attributes: attributes(source),
-            base_timestamp: Timestamp::NONE.0.into(),
-            max_timestamp: source.max_timestamp.0.into(),
-            ..header(source, source.first_known(), source.last_offset)?
-        };
-        let [plain, ..] = &mut self.encoders;
-        seal(header, plain, &mut self.entry, &mut self.encoded)
-    }
+/// Appends the batch with this header to `out` without its records: it keeps its offsets, and its producer's sequence.
+///
+/// # Errors
+/// That its offsets are too far apart.
+pub fn empty(source: &Header, out: &mut Vec<u8>) -> io::Result<()> {
+    let entry = out.len();
+    out.resize(entry.saturating_add(HEADER_V2_LEN), 0);
+    let header = RawHeader {
+        attributes: attributes(source),
+        base_timestamp: Timestamp::NONE.0.into(),
+        max_timestamp: source.max_timestamp.0.into(),
+        ..header(source, source.first_known(), source.last_offset)?
+    };
+    seal(header, out.get_mut(entry..).unwrap_or_default())
 }
 
 /// The attributes but for the codec and the delete horizon.
@@ -160,10 +162,14 @@ mod tests {
             let (batch, mut decoder, limits) =
                 (Batch::parse(&bytes).unwrap(), Decoder::default(), Limits::default());
             let all: Vec<_> = batch.records(&mut decoder, &limits).unwrap().map(Result::unwrap).collect();
-            let same = rewriter.rewrite(&batch.header, &all, None).unwrap();
+            // Behind what is there already.
+            let mut out = b"before".to_vec();
+            rewriter.rewrite(&batch.header, &all, None, &mut out).unwrap();
+            let same = out.strip_prefix(b"before").unwrap();
             assert_eq!(Batch::parse(same).unwrap().header, Header { ..batch.header }, "{codec}");
             for horizon in [None, Some(Timestamp(5000))] {
-                let left = rewriter.rewrite(&batch.header, &all[1..2], horizon).unwrap().to_vec();
+                let mut left = Vec::new();
+                rewriter.rewrite(&batch.header, &all[1..2], horizon, &mut left).unwrap();
                 let left = Batch::parse(&left).unwrap();
                 let expected = Header {
                     crc: left.header.crc,
@@ -189,6 +195,8 @@ mod tests {
             00000000000003e8000000000000002a00010000000000000000");
         let source = Batch::parse(&empty).unwrap().header;
         let source = Header { codec: Codec::Zstd, has_delete_horizon: true, record_count: Some(5), ..source };
-        assert_eq!(BatchRewriter::default().empty(&source).unwrap(), empty);
+        let mut out = empty.clone();
+        super::empty(&source, &mut out).unwrap();
+        assert_eq!(out, empty.repeat(2));
     }
 }

@@ -40,6 +40,26 @@ impl Window {
         Ok(())
     }
 
+    /// Makes `len` bytes at `position` available, too: what is in memory stays there.
+    pub(in crate::log) fn need_too(
+        &mut self,
+        file: &impl ReadAt,
+        position: u64,
+        len: usize,
+    ) -> io::Result<()> {
+        let (old, end) = (self.bytes.len(), position + len as u64);
+        let have = self.start + old as u64;
+        if position < self.start || position > have {
+            return self.need(file, position, len);
+        }
+        if let Some(more) = end.checked_sub(have).and_then(|more| usize::try_from(more).ok()) {
+            self.bytes.resize(old + more, 0);
+            let read = read_full(file, &mut self.bytes[old..], have)?;
+            self.bytes.truncate(old + read);
+        }
+        Ok(())
+    }
+
     /// The bytes at `position`, as many of `len` as were made available.
     pub(in crate::log) fn get(&self, position: u64, len: usize) -> &[u8] {
         let from = usize::try_from(position.saturating_sub(self.start)).unwrap_or(usize::MAX);

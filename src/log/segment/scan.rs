@@ -23,6 +23,8 @@ use crate::units::{Offset, Position};
 
 pub use crate::log::segment::start::{Context, Start};
 
+mod skim;
+
 /// How many times the segment's size a search may spend on checksums of candidates before it gives up, and how many bytes in
 /// a small one: only bytes made for it come near.
 const SEARCH_FACTOR: u64 = 16;

@@ -10,8 +10,6 @@ use crate::log::derived::indexing::{Appended, IndexBuilder, IndexBytes, MAX_SEGM
 use crate::log::files::disk::{self, Disk, DiskFile};
 use crate::units::{Offset, Position, Timestamp};
 
-/// Bytes that are written at once.
-const PIECE: usize = 1024 * 1024;
 /// Bytes that the system is told to write out, so that the sync at the end has less to do.
 const SYNC_PIECE: u64 = 8 * 1024 * 1024;
 
@@ -25,19 +23,21 @@ pub(super) struct CleanedSegment {
     pub(super) base: Offset,
     directory: PathBuf,
     log: Arc<dyn DiskFile>,
-    /// What wasn't handed over to be written yet, and how much was.
-    buffer: Vec<u8>,
-    handed_over: u64,
+    /// Bytes of its batches.
+    len: u64,
     indexes: IndexBytes,
     txn_index: Vec<u8>,
 }
 
-/// A batch that is appended.
+/// A batch as it is written.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct CleanedBatch<'a> {
-    pub(super) bytes: &'a [u8],
+pub(super) struct CleanedBatch {
+    pub(super) len: u64,
+    pub(super) first_offset: Offset,
     pub(super) last_offset: Offset,
     pub(super) max_timestamp: Timestamp,
+    /// Where it is the marker of an aborted transaction: what the transaction index says of that.
+    pub(super) aborted: Option<AbortedTxn>,
 }
 
 impl CleanedSegment {
@@ -62,8 +62,7 @@ impl CleanedSegment {
             base,
             directory: directory.to_owned(),
             log,
-            buffer: Vec::new(),
-            handed_over: 0,
+            len: 0,
             indexes: IndexBytes::new(base, IndexBuilder::new(interval_bytes)),
             txn_index: Vec::new(),
         })
@@ -71,41 +70,28 @@ impl CleanedSegment {
 
     /// Bytes of its log.
     pub(super) const fn len(&self) -> u64 {
-        self.handed_over + self.buffer.len() as u64
+        self.len
     }
 
     /// Whether a batch can be in it: offsets and positions have 31 bits.
-    pub(super) fn has_room(&self, batch: &CleanedBatch<'_>) -> bool {
-        relative(batch.last_offset, self.base).is_some()
-            && self.len() + batch.bytes.len() as u64 <= MAX_SEGMENT_BYTES
+    pub(super) fn has_room(&self, batch: &CleanedBatch) -> bool {
+        self.len == 0
+            || relative(batch.last_offset, self.base).is_some() && self.len + batch.len <= MAX_SEGMENT_BYTES
     }
 
-    /// Appends a batch; the bytes that are to be written now, if there are enough of them.
-    pub(super) fn append(&mut self, batch: &CleanedBatch<'_>) -> Option<Bytes> {
-        let CleanedBatch { bytes, last_offset, max_timestamp } = *batch;
-        let (position, len) = (Position(self.len()), bytes.len() as u64);
-        self.indexes.append(&Appended { position, len, last_offset, max_timestamp });
-        self.buffer.extend_from_slice(bytes);
-        (self.buffer.len() >= PIECE).then(|| self.hand_over())
+    /// Takes a batch in that follows; its bytes are written by [`Bytes`].
+    pub(super) fn note(&mut self, batch: &CleanedBatch) {
+        let CleanedBatch { len, last_offset, max_timestamp, aborted, .. } = *batch;
+        self.indexes.append(&Appended { position: Position(self.len), len, last_offset, max_timestamp });
+        self.txn_index.extend(aborted.into_iter().flat_map(AbortedTxn::encode));
+        self.len += len;
     }
 
-    fn hand_over(&mut self) -> Bytes {
-        let bytes = std::mem::take(&mut self.buffer);
-        let position = self.handed_over;
-        self.handed_over += bytes.len() as u64;
+    /// What is to be written, so that it ends with the last batch.
+    pub(super) fn bytes(&self, bytes: Vec<u8>) -> Bytes {
         let path = path(&self.directory, self.base, FileType::Log, FileState::Cleaned);
+        let position = self.len - bytes.len() as u64;
         Bytes { file: self.log.clone(), path, position, bytes }
-    }
-
-    /// Gives it memory that it can use.
-    pub(super) fn reuse(&mut self, mut bytes: Vec<u8>) {
-        bytes.clear();
-        self.buffer = bytes;
-    }
-
-    /// Adds an aborted transaction whose marker is in it.
-    pub(super) fn add_aborted(&mut self, aborted: AbortedTxn) {
-        self.txn_index.extend(aborted.encode());
     }
 
     /// Makes all of it durable; `modified` is the time that its log is to have.
@@ -113,7 +99,6 @@ impl CleanedSegment {
     /// # Errors
     /// The system's.
     pub(super) fn finish(&mut self, disk: &dyn Disk, modified: Timestamp) -> Result<(), LogError> {
-        self.hand_over().write()?;
         self.indexes.close();
         let path = |file_type| path(&self.directory, self.base, file_type, FileState::Cleaned);
         let indexes = [

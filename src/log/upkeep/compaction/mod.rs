@@ -9,7 +9,8 @@
 //! | [`range`] | what may be compacted, and whether it is worth it |
 //! | `round` | one round: both passes over the log |
 //! | `offset_map` | the last offset of each key |
-//! | `reading` | segments that are read ahead |
+//! | `reading` | segments that are read by several threads |
+//! | `progress` | transactions, for which batches are seen in order |
 //! | `survivors` | which records stay |
 //! | `groups` | which segments become one |
 //! | `writer`, `cleaned` | the segments that are written |
@@ -20,6 +21,7 @@
 mod cleaned;
 mod groups;
 mod offset_map;
+mod progress;
 pub mod range;
 mod reading;
 mod replacing;
@@ -29,7 +31,7 @@ mod swap;
 mod writer;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::format::batch::Limits;
 use crate::format::names::FileType;
@@ -166,6 +168,20 @@ pub struct Watcher<'a> {
     pub read: &'a dyn Fn(u64),
     /// Told of files that wait for their removal.
     pub set_aside: &'a (dyn Fn(PathBuf) + Sync),
+}
+
+impl Watcher<'_> {
+    /// Tells of bytes that were read.
+    ///
+    /// # Errors
+    /// That somebody wants the compaction of `directory` to stop.
+    fn see(&self, bytes: u64, directory: &Path) -> Result<(), CompactionError> {
+        (self.read)(bytes);
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(CompactionError::Stopped { path: directory.to_owned() });
+        }
+        Ok(())
+    }
 }
 
 impl Compaction<'_> {

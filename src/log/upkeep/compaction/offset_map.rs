@@ -5,6 +5,9 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
+use zerocopy::FromZeros;
+
+use crate::log::files::sys;
 use crate::units::Offset;
 
 /// Bytes of a slot.
@@ -18,20 +21,27 @@ const LOAD: usize = 90;
 pub(super) struct OffsetMap {
     slots: Vec<Slot>,
     len: usize,
-    hashers: [RandomState; 2],
+    hasher: KeyHasher,
     /// All records up to here are in it; `None` before the first.
     latest: Option<Offset>,
 }
 
+/// How keys are hashed in one map.
+#[derive(Debug, Clone, Default)]
+pub(super) struct KeyHasher([RandomState; 2]);
+
 /// The hash of a key in one map.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromZeros)]
+#[repr(C)]
 pub(super) struct KeyHash([u64; 2]);
 
-#[derive(Debug, Clone, Copy)]
+/// All zeros in one that is free: memory that the system gives has nothing else.
+#[derive(Debug, Clone, Copy, FromZeros)]
+#[repr(C)]
 struct Slot {
     hash: KeyHash,
-    /// Below 0 in one that is free.
-    offset: i64,
+    /// The offset and 1.
+    next: i64,
 }
 
 const _: () = assert!(size_of::<Slot>() == SLOT_LEN);
@@ -41,14 +51,11 @@ impl OffsetMap {
     pub(super) fn new(max_bytes: usize, keys: u64) -> Self {
         // Half empty it is twice as fast.
         let needed = usize::try_from(keys).unwrap_or(usize::MAX).saturating_mul(2);
-        let slots = (max_bytes / SLOT_LEN).min(needed.saturating_add(2));
-        let free = Slot { hash: KeyHash([0; 2]), offset: -1 };
-        Self {
-            slots: vec![free; slots],
-            len: 0,
-            hashers: [RandomState::new(), RandomState::new()],
-            latest: None,
-        }
+        let count = (max_bytes / SLOT_LEN).min(needed.saturating_add(2));
+        // Without memory it has room for nothing, and that is told.
+        let mut slots = Slot::new_vec_zeroed(count).unwrap_or_default();
+        sys::prefer_large_pages(&mut slots);
+        Self { slots, len: 0, hasher: KeyHasher::default(), latest: None }
     }
 
     /// Whether it takes no more keys.
@@ -69,8 +76,8 @@ impl OffsetMap {
         }
         let at = self.find(hash);
         let Some(slot) = self.slots.get_mut(at) else { return false };
-        self.len += usize::from(slot.offset < 0);
-        *slot = Slot { hash, offset: offset.0 };
+        self.len += usize::from(slot.next == 0);
+        *slot = Slot { hash, next: offset.next().0 };
         self.set_latest(offset);
         true
     }
@@ -78,7 +85,7 @@ impl OffsetMap {
     /// The offset of the last record of a key.
     pub(super) fn get(&self, hash: KeyHash) -> Option<Offset> {
         let slot = self.slots.get(self.find(hash))?;
-        (slot.offset >= 0).then_some(Offset(slot.offset))
+        (slot.next > 0).then(|| Offset(slot.next).plus(-1))
     }
 
     /// The offset up to which all records are in it.
@@ -91,13 +98,24 @@ impl OffsetMap {
         self.latest = self.latest.max(Some(latest));
     }
 
+    /// Reads the slots of some hashes, of which more is wanted soon: the processor waits for all of them at once then, and not for each.
+    pub(super) fn touch(&self, hashes: impl Iterator<Item = KeyHash>) {
+        let slots = hashes.filter_map(|hash| self.slots.get(self.first_slot(hash)));
+        // So that the reading isn't left out.
+        std::hint::black_box(slots.fold(0, |all, slot| all ^ slot.next));
+    }
+
+    /// Where the search for a hash begins. The high half of the product spreads over all slots without a division.
+    fn first_slot(&self, hash: KeyHash) -> usize {
+        ((u128::from(hash.0[0]) * self.slots.len() as u128) >> 64) as usize
+    }
+
     /// The slot of a hash, or the free one where it would be; one is always free.
     fn find(&self, hash: KeyHash) -> usize {
         let count = self.slots.len();
-        // The high half of the product spreads over all slots without a division.
-        let mut at = ((u128::from(hash.0[0]) * count as u128) >> 64) as usize;
+        let mut at = self.first_slot(hash);
         while let Some(slot) = self.slots.get(at) {
-            if slot.offset < 0 || slot.hash == hash {
+            if slot.next == 0 || slot.hash == hash {
                 break;
             }
             at = if at + 1 == count { 0 } else { at + 1 };
@@ -105,9 +123,16 @@ impl OffsetMap {
         at
     }
 
+    /// How its keys are hashed.
+    pub(super) const fn hasher(&self) -> &KeyHasher {
+        &self.hasher
+    }
+}
+
+impl KeyHasher {
     /// The hash of a key.
     pub(super) fn hash(&self, key: &[u8]) -> KeyHash {
-        KeyHash(self.hashers.each_ref().map(|hasher| {
+        KeyHash(self.0.each_ref().map(|hasher| {
             let mut hasher = hasher.build_hasher();
             hasher.write(key);
             hasher.finish()
@@ -122,11 +147,11 @@ mod tests {
     use super::*;
 
     fn put(map: &mut OffsetMap, key: &[u8], offset: i64) -> bool {
-        map.put(map.hash(key), Offset(offset))
+        map.put(map.hasher.hash(key), Offset(offset))
     }
 
     fn get(map: &OffsetMap, key: &[u8]) -> Option<Offset> {
-        map.get(map.hash(key))
+        map.get(map.hasher.hash(key))
     }
 
     #[test]

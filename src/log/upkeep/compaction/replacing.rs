@@ -15,7 +15,7 @@ use crate::log::upkeep::listing::ListedSegment;
 use crate::units::{Offset, Timestamp};
 
 /// How much work may wait.
-const AHEAD: usize = 4;
+const AHEAD: usize = 6;
 
 /// What was replaced.
 #[derive(Debug, Default)]
@@ -46,8 +46,13 @@ impl<'a> Replacing<'a> {
     /// # Errors
     /// When something has failed before.
     pub(super) fn write(&self, bytes: Bytes) -> Result<Vec<u8>, CompactionError> {
+        if bytes.bytes.is_empty() {
+            return Ok(bytes.bytes);
+        }
         self.send(Work::Write(bytes))?;
-        Ok(self.spare.try_recv().unwrap_or_default())
+        let mut spare = self.spare.try_recv().unwrap_or_default();
+        spare.clear();
+        Ok(spare)
     }
 
     /// Has a group replaced.

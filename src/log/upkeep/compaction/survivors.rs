@@ -5,10 +5,9 @@
 //! last one of), nor do those of aborted transactions. The marker of a transaction survives as long as there is data of it, and
 //! then until its horizon. A batch without records survives where its producer's last sequence or epoch is known by it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::format::batch::{Batch, BatchError, Decoder, Header, Limits};
-use crate::format::control::ControlType;
 use crate::format::record::Record;
 use crate::format::snapshot::ProducerEntry;
 use crate::log::upkeep::compaction::offset_map::{KeyHash, OffsetMap};
@@ -30,7 +29,7 @@ pub(super) enum Left<'a> {
     Empty,
 }
 
-/// What a compaction knows, and how far it is with transactions.
+/// What a compaction knows.
 #[derive(Debug)]
 pub(super) struct Survivors<'a> {
     pub(super) map: &'a OffsetMap,
@@ -41,10 +40,15 @@ pub(super) struct Survivors<'a> {
     pub(super) high_watermark: Offset,
     /// The producers that may still write.
     pub(super) producers: HashMap<ProducerId, LastBatch>,
-    pub(super) progress: Progress,
     pub(super) limits: Limits,
+}
+
+/// Memory that judging uses again and again.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    decoder: Decoder,
     /// Of the keys of one batch.
-    pub(super) hashes: Vec<Option<KeyHash>>,
+    hashes: Vec<Option<KeyHash>>,
 }
 
 /// By what a producer's state is known.
@@ -56,19 +60,12 @@ pub(super) enum LastBatch {
     Marker(i16),
 }
 
-/// The transactions that data of was met of, up to where the log was read.
-#[derive(Debug, Default)]
-pub(super) struct Progress {
-    committed: HashSet<ProducerId>,
-    aborted: HashSet<ProducerId>,
-}
-
 /// A batch, and what is known of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen<'a> {
     pub(super) batch: &'a Batch<'a>,
-    /// Whether its transaction was aborted.
-    pub(super) is_aborted: bool,
+    /// Whether its transaction says that its records may go, whatever keys they have.
+    pub(super) may_go: bool,
     /// Whether tombstones of magic 0 and 1 stay, by the time of the file.
     pub(super) keeps_old_tombstones: bool,
 }
@@ -79,41 +76,6 @@ pub(super) struct Judged<'a> {
     pub(super) left: Left<'a>,
     /// Records that went because they had no key.
     pub(super) without_key: u64,
-    /// Whether it is the marker of an aborted transaction that there is data of: its entry of the transaction index stays.
-    pub(super) is_needed_abort: bool,
-}
-
-impl Progress {
-    /// Takes a batch in; whether its records may go, whatever keys they have.
-    fn see(&mut self, header: &Header, marker: Option<ControlType>, is_aborted: bool) -> Discard {
-        let may_go = |may_go| Discard { may_go, is_needed_abort: false };
-        let Some(producer) = header.producer_id else { return may_go(false) };
-        match (header.is_control, marker) {
-            (true, Some(ControlType::Abort)) => {
-                let is_needed = self.aborted.remove(&producer);
-                Discard { may_go: !is_needed, is_needed_abort: is_needed }
-            }
-            (true, Some(ControlType::Commit)) => may_go(!self.committed.remove(&producer)),
-            (true, Some(_)) => may_go(false),
-            // All of it was compacted away before.
-            (true, None) => may_go(true),
-            (false, _) if header.is_transactional && is_aborted => {
-                self.aborted.insert(producer);
-                may_go(true)
-            }
-            (false, _) => {
-                if header.is_transactional {
-                    self.committed.insert(producer);
-                }
-                may_go(false)
-            }
-        }
-    }
-}
-
-struct Discard {
-    may_go: bool,
-    is_needed_abort: bool,
 }
 
 impl Survivors<'_> {
@@ -122,46 +84,38 @@ impl Survivors<'_> {
     /// # Errors
     /// Why its records can't be read.
     pub(super) fn judge<'b>(
-        &mut self,
+        &self,
         seen: Seen<'b>,
-        decoder: &'b mut Decoder,
+        Scratch { decoder, hashes }: &'b mut Scratch,
     ) -> Result<Judged<'b>, BatchError> {
-        let (batch, header) = (seen.batch, &seen.batch.header);
-        let mut records = batch.records(decoder, &self.limits)?;
-        let (mut first, mut marker) = (None, None);
-        if header.is_control {
-            first = records.next().transpose()?;
-            marker = first.and_then(|record| ControlType::parse(record.key?).ok());
-            // One that can't be read is no end of a transaction, and stays.
-            marker = marker.or(first.map(|_| ControlType::Unknown(-1)));
-        }
-        let Discard { may_go, is_needed_abort } = self.progress.see(header, marker, seen.is_aborted);
+        let Seen { batch, may_go, keeps_old_tombstones } = seen;
+        let header = &batch.header;
+        let records = batch.records(decoder, &self.limits)?;
         let horizon = header.has_delete_horizon.then_some(header.base_timestamp);
         let is_over = horizon.is_some_and(|horizon| horizon <= self.now);
         let discards = may_go && (!header.is_control || is_over);
         let keeps_empty =
             self.is_last_of_producer(header) || header.last_offset.next() == self.high_watermark;
-        let judged = |left, without_key| Judged { left, without_key, is_needed_abort };
+        let judged = |left, without_key| Judged { left, without_key };
         if discards {
             return Ok(judged(if keeps_empty { Left::Empty } else { Left::Nothing }, 0));
         }
-        // All hashes first: the processor waits for memory only once then.
-        let (mut kept, mut hashes) = (Vec::new(), std::mem::take(&mut self.hashes));
+        let mut kept = Vec::new();
         hashes.clear();
-        for record in first.map(Ok).into_iter().chain(records) {
+        for record in records {
             let record = record?;
-            hashes.push(record.key.filter(|_| !header.is_control).map(|key| self.map.hash(key)));
+            hashes.push(record.key.filter(|_| !header.is_control).map(|key| self.map.hasher().hash(key)));
             kept.push(record);
         }
+        self.map.touch(hashes.iter().copied().flatten());
         let (all, mut without_key) = (kept.len(), 0);
         let mut of_each = hashes.iter();
         kept.retain(|record| {
             let hash = of_each.next().copied().flatten();
-            let keeps = header.is_control || self.keeps(header, record, hash, seen.keeps_old_tombstones);
+            let keeps = header.is_control || self.keeps(header, record, hash, keeps_old_tombstones);
             without_key += u64::from(!keeps && record.key.is_none());
             keeps
         });
-        self.hashes = hashes;
         if kept.is_empty() {
             return Ok(judged(if keeps_empty { Left::Empty } else { Left::Nothing }, without_key));
         }

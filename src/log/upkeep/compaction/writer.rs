@@ -1,20 +1,70 @@
 //! The new segments that some old ones become.
 
 use crate::format::batch::{Batch, Header};
-use crate::format::batch_rewriter::BatchRewriter;
+use crate::format::batch_rewriter::{self, BatchRewriter};
 use crate::format::index::AbortedTxn;
 use crate::log::LogError;
-use crate::log::files::disk::{self, Disk};
+use crate::log::files::disk::Disk;
 use crate::log::upkeep::compaction::cleaned::{CleanedBatch, CleanedSegment};
 use crate::log::upkeep::compaction::replacing::Replacing;
 use crate::log::upkeep::compaction::survivors::Left;
 use crate::log::upkeep::compaction::{Compaction, CompactionError};
 use crate::units::{Offset, Timestamp};
 
+/// What is left of some batches that lie behind one another.
+#[derive(Debug, Default)]
+pub(super) struct Cleaned {
+    bytes: Vec<u8>,
+    batches: Vec<CleanedBatch>,
+    /// Records that are left.
+    pub(super) records: u64,
+}
+
+impl Cleaned {
+    /// Appends what is left of a batch, which may be the marker of an aborted transaction.
+    ///
+    /// # Errors
+    /// The codec's.
+    pub(super) fn append(
+        &mut self,
+        batch: &Batch<'_>,
+        left: Left<'_>,
+        aborted: Option<AbortedTxn>,
+        rewriter: &mut BatchRewriter,
+    ) -> std::io::Result<()> {
+        let (header, begin) = (&batch.header, self.bytes.len());
+        let records = match left {
+            Left::Nothing => return Ok(()),
+            Left::Whole { records } => {
+                self.bytes.extend_from_slice(batch.bytes);
+                records
+            }
+            Left::Some(records, horizon) => {
+                rewriter.rewrite(header, &records, horizon, &mut self.bytes)?;
+                records.len()
+            }
+            Left::Empty => {
+                batch_rewriter::empty(header, &mut self.bytes)?;
+                0
+            }
+        };
+        let bytes = self.bytes.get(begin..).unwrap_or_default();
+        let written = Header::peek(bytes).map_err(std::io::Error::other)?;
+        self.records += records as u64;
+        self.batches.push(CleanedBatch {
+            len: bytes.len() as u64,
+            first_offset: written.first_known(),
+            last_offset: written.last_offset,
+            max_timestamp: written.max_timestamp,
+            aborted,
+        });
+        Ok(())
+    }
+}
+
 /// The new segments of a group.
 pub(super) struct Writer<'a> {
     compaction: &'a Compaction<'a>,
-    rewriter: BatchRewriter,
     current: CleanedSegment,
     done: Vec<CleanedSegment>,
     pub(super) bases: Vec<Offset>,
@@ -24,53 +74,41 @@ pub(super) struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     pub(super) fn new(compaction: &'a Compaction<'a>, base: Offset) -> Result<Self, LogError> {
-        let interval = compaction.settings.index_interval_bytes;
-        let current = CleanedSegment::create(compaction.disk, compaction.directory, base, interval)?;
-        let (rewriter, done, bases) = (BatchRewriter::default(), Vec::new(), vec![base]);
-        Ok(Self { compaction, rewriter, current, done, bases, bytes: 0 })
+        let current = Self::segment(compaction, base)?;
+        Ok(Self { compaction, current, done: Vec::new(), bases: vec![base], bytes: 0 })
     }
 
-    /// Writes what is left of a batch; how many records that are.
+    fn segment(compaction: &Compaction<'_>, base: Offset) -> Result<CleanedSegment, LogError> {
+        let interval = compaction.settings.index_interval_bytes;
+        CleanedSegment::create(compaction.disk, compaction.directory, base, interval)
+    }
+
+    /// Writes batches; nothing is left of them but memory that can be used again.
     ///
     /// # Errors
-    /// The system's, and the codec's.
+    /// The system's.
     pub(super) fn write(
         &mut self,
-        batch: &Batch<'_>,
-        left: Left<'_>,
+        cleaned: &mut Cleaned,
         replacing: &Replacing<'_>,
-    ) -> Result<u64, CompactionError> {
-        let header = &batch.header;
-        let unwritable = |error| disk::failed(self.compaction.directory, "compress", error);
-        let (bytes, records) = match left {
-            Left::Nothing => return Ok(0),
-            Left::Whole { records } => (batch.bytes, records),
-            Left::Some(records, horizon) => {
-                let bytes = self.rewriter.rewrite(header, &records, horizon).map_err(unwritable)?;
-                (bytes, records.len())
+    ) -> Result<(), CompactionError> {
+        let mut bytes = std::mem::take(&mut cleaned.bytes);
+        let mut noted = 0;
+        for batch in cleaned.batches.drain(..) {
+            if !self.current.has_room(&batch) {
+                let others = bytes.split_off(noted);
+                replacing.write(self.current.bytes(std::mem::replace(&mut bytes, others)))?;
+                noted = 0;
+                let next = Self::segment(self.compaction, batch.first_offset)?;
+                self.done.push(std::mem::replace(&mut self.current, next));
+                self.bases.push(batch.first_offset);
             }
-            Left::Empty => (self.rewriter.empty(header).map_err(unwritable)?, 0),
-        };
-        let written = Header::peek(bytes).map_err(|error| unwritable(std::io::Error::other(error)))?;
-        let (last_offset, max_timestamp) = (written.last_offset, written.max_timestamp);
-        let cleaned = CleanedBatch { bytes, last_offset, max_timestamp };
-        if !self.current.has_room(&cleaned) && self.current.len() > 0 {
-            let (directory, interval) =
-                (self.compaction.directory, self.compaction.settings.index_interval_bytes);
-            let base = written.first_known();
-            let next = CleanedSegment::create(self.compaction.disk, directory, base, interval)?;
-            self.done.push(std::mem::replace(&mut self.current, next));
-            self.bases.push(base);
+            self.current.note(&batch);
+            noted += batch.len as usize;
         }
-        if let Some(bytes) = self.current.append(&cleaned) {
-            self.current.reuse(replacing.write(bytes)?);
-        }
-        Ok(records as u64)
-    }
-
-    /// Adds an aborted transaction whose marker was written last.
-    pub(super) fn add_aborted(&mut self, aborted: AbortedTxn) {
-        self.current.add_aborted(aborted);
+        cleaned.bytes = replacing.write(self.current.bytes(bytes))?;
+        cleaned.records = 0;
+        Ok(())
     }
 
     /// Makes them durable; `modified` is the time that they are to have.
