@@ -38,7 +38,7 @@ pub fn run(args: &ManifestArgs) -> anyhow::Result<ExitCode> {
     }
     let bar = progress::bar(items.iter().map(|item| item.len).sum());
     let form = form_of(args.format);
-    let mut out = io::stdout().lock();
+    let mut out = io::stdout();
     let mut code = ExitCode::SUCCESS;
     let how = Examination { depth: form.depth(), limits, unpacked: &unpacked };
     let examine = |item: &Item| manifest::examine(item, how, &|bytes| bar.inc(bytes));

@@ -57,7 +57,7 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
         });
     }
     let mut total = Counts::default();
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(io::stdout());
     for (spec, source) in args.sources.iter().zip(&sources) {
         let result = match source {
             Some(source) => check(args, source, &mut out, &mut total),
@@ -73,7 +73,12 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Checks one source, with a bar on a terminal.
-fn check(args: &VerifyArgs, source: &Source, out: &mut impl Write, total: &mut Counts) -> io::Result<()> {
+fn check(
+    args: &VerifyArgs,
+    source: &Source,
+    out: &mut (impl Write + Send),
+    total: &mut Counts,
+) -> io::Result<()> {
     let plan = Plan::new(source);
     let bar = if args.quiet { ProgressBar::hidden() } else { progress::bar(plan.bytes().unwrap_or(0)) };
     let threads = std::thread::available_parallelism().map_or(2, usize::from);

@@ -1,8 +1,7 @@
 //! Work by several threads on things that are taken one after the other, with the results in that order.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Sender, channel, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Whoever works.
 #[derive(Debug, Clone, Copy)]
@@ -28,104 +27,129 @@ impl Crew {
     ///
     /// # Errors
     /// The first one of `give`, which ends it.
-    pub fn each<T: Sync, R: Send, E>(
+    pub fn each<T: Sync, R: Send, E: Send>(
         self,
         items: &[T],
         make: impl Fn(&T) -> R + Sync,
-        give: impl FnMut(R) -> Result<(), E>,
+        give: impl FnMut(R) -> Result<(), E> + Send,
     ) -> Result<(), E> {
         let (crew, mut items) = (Self { threads: self.threads.min(items.len()), ..self }, items.iter());
         crew.in_order(|| (), |()| items.next(), |(), item| make(item), give)
     }
 
     /// The same with things that `take` gives until there are no more, by one thread at a time, and something that each thread has
-    /// for itself, made by `new`.
+    /// for itself, made by `new`. The calling thread is one of them. Whoever has a result gives it, and those behind it that wait, if
+    /// its turn has come: no thread is woken for that.
     ///
     /// # Errors
     /// The first one of `give`, which ends it.
     ///
     /// # Panics
-    /// When `take` or `make` does.
-    pub fn in_order<W, T, R: Send, E>(
+    /// When one of these does.
+    pub fn in_order<W, T, R: Send, E: Send>(
         self,
         new: impl Fn() -> W + Sync,
         take: impl FnMut(&mut W) -> Option<T> + Send,
         make: impl Fn(&mut W, T) -> R + Sync,
-        mut give: impl FnMut(R) -> Result<(), E>,
+        give: impl FnMut(R) -> Result<(), E> + Send,
     ) -> Result<(), E> {
-        let waiting = self.waiting.max(1);
-        let (permit, permits) = sync_channel(waiting);
-        for _ in 0..waiting {
-            let _ = permit.try_send(());
-        }
-        let taking = Mutex::new((take, permits, 0));
-        // Whoever holds the smallest number has a permit: it goes on, and so all do.
-        let take = |own: &mut W| {
-            let (take, permits, next) = &mut *taking.lock().unwrap_or_else(PoisonError::into_inner);
-            permits.recv().ok()?;
-            let thing = take(own)?;
-            *next += 1;
-            Some((*next - 1, thing))
-        };
-        let work = |made: Sender<(usize, Option<R>)>| {
+        let state = State { next: 0, due: 0, early: BTreeMap::new(), give: Some(give), ended: None };
+        let line = Line { state: Mutex::new(state), moved: Condvar::new(), most: self.waiting.max(1) };
+        let take = Mutex::new(take);
+        let work = || {
+            let _end_on_panic = EndOnPanic(&line);
             let mut own = new();
-            while let Some((number, thing)) = take(&mut own) {
-                let turn = Turn { number, made: Some(&made) };
-                if !turn.end(make(&mut own, thing)) {
-                    return;
-                }
+            let take_next = |own: &mut W| {
+                let mut take = take.lock().unwrap_or_else(PoisonError::into_inner);
+                let number = line.wait_for_room()?;
+                Some((number, take(own)?))
+            };
+            while let Some((number, thing)) = take_next(&mut own) {
+                line.add(number, make(&mut own, thing));
             }
         };
         std::thread::scope(|scope| {
-            // Dropped where this ends: nobody waits for one any longer.
-            let permit = permit;
-            let (send, receive) = channel();
-            let (work, mut started) = (&work, 0);
-            for _ in 0..self.threads.max(1) {
-                let made = send.clone();
-                let thread = std::thread::Builder::new().name("side by side".to_owned());
-                started += usize::from(thread.spawn_scoped(scope, move || work(made)).is_ok());
+            for _ in 1..self.threads {
+                // Those that can't be started have their work done by others.
+                let _ = std::thread::Builder::new().name("side by side".to_owned()).spawn_scoped(scope, work);
             }
-            drop(send);
-            let mut own = (started == 0).then(&new);
-            while let Some((_, thing)) = own.as_mut().and_then(&take) {
-                let made = own.as_mut().map(|own| make(own, thing));
-                made.map_or(Ok(()), &mut give)?;
-                let _ = permit.try_send(());
-            }
-            let (mut early, mut due) = (BTreeMap::new(), 0);
-            for (number, made) in receive {
-                early.insert(number, made);
-                while let Some(made) = early.remove(&due) {
-                    // Without a result there was a panic: it goes on when all have ended.
-                    let Some(made) = made else { return Ok(()) };
-                    give(made)?;
-                    let _ = permit.try_send(());
-                    due += 1;
-                }
-            }
-            Ok(())
-        })
+            work();
+        });
+        let state = line.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        state.ended.unwrap_or(Ok(()))
     }
 }
 
-/// The result of a thing is due; if there is none, because of a panic, that is told.
-struct Turn<'a, R> {
-    number: usize,
-    made: Option<&'a Sender<(usize, Option<R>)>>,
+/// Results that wait for their turn.
+struct Line<R, G, E> {
+    state: Mutex<State<R, G, E>>,
+    /// There is room, or it has ended.
+    moved: Condvar,
+    /// Things that may be taken before the first one's result is given.
+    most: usize,
 }
 
-impl<R> Turn<'_, R> {
-    /// Whether somebody still wants it.
-    fn end(mut self, result: R) -> bool {
-        self.made.take().is_some_and(|made| made.send((self.number, Some(result))).is_ok())
+struct State<R, G, E> {
+    /// The number of the next thing.
+    next: usize,
+    /// The one whose result is given next.
+    due: usize,
+    early: BTreeMap<usize, R>,
+    /// Not there while somebody is giving.
+    give: Option<G>,
+    /// No more is taken.
+    ended: Option<Result<(), E>>,
+}
+
+impl<R, G: FnMut(R) -> Result<(), E>, E> Line<R, G, E> {
+    /// The number of a thing that may be taken now; `None` when there are to be no more.
+    fn wait_for_room(&self) -> Option<usize> {
+        let is_full =
+            |state: &mut State<R, G, E>| state.ended.is_none() && state.next - state.due >= self.most;
+        let state = self.moved.wait_while(self.lock(), is_full);
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        let number = state.ended.is_none().then_some(state.next);
+        state.next += 1;
+        number
+    }
+
+    /// Gives a result, or leaves it for the one who gives those before it.
+    fn add(&self, number: usize, result: R) {
+        let mut state = self.lock();
+        state.early.insert(number, result);
+        let Some(mut give) = state.give.take() else { return };
+        while let Some(result) = state.next_due() {
+            drop(state);
+            let given = give(result);
+            state = self.lock();
+            state.due += 1;
+            if given.is_err() {
+                state.ended = Some(given);
+            }
+            self.moved.notify_one();
+        }
+        state.give = Some(give);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<R, G, E>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<R> Drop for Turn<'_, R> {
+impl<R, G, E> State<R, G, E> {
+    fn next_due(&mut self) -> Option<R> {
+        if self.ended.is_some() { None } else { self.early.remove(&self.due) }
+    }
+}
+
+/// After a panic nobody waits for what won't come: it goes on when all have ended.
+struct EndOnPanic<'a, R, G, E>(&'a Line<R, G, E>);
+
+impl<R, G, E> Drop for EndOnPanic<'_, R, G, E> {
     fn drop(&mut self) {
-        if let Some(made) = self.made {
-            let _ = made.send((self.number, None));
+        if std::thread::panicking() {
+            self.0.state.lock().unwrap_or_else(PoisonError::into_inner).ended.get_or_insert(Ok(()));
+            self.0.moved.notify_all();
         }
     }
 }
@@ -187,9 +211,14 @@ mod tests {
 
     #[test]
     fn a_panic_ends_it_too() {
-        let make = |number: &usize| assert_ne!(*number, 5, "on purpose");
         let items: Vec<usize> = (0..1000).collect();
-        let panicked = std::panic::catch_unwind(|| CREW.each(&items, make, |()| Ok::<_, Infallible>(())));
-        assert!(panicked.is_err());
+        let on_purpose = |number: usize| assert_ne!(number, 5, "on purpose");
+        let of_make = || CREW.each(&items, |number| on_purpose(*number), |()| Ok::<_, Infallible>(()));
+        assert!(std::panic::catch_unwind(of_make).is_err());
+        let give = |number: usize| {
+            on_purpose(number);
+            Ok::<_, Infallible>(())
+        };
+        assert!(std::panic::catch_unwind(|| CREW.each(&items, |number| *number, give)).is_err());
     }
 }

@@ -143,7 +143,11 @@ impl Job<'_> {
     ///
     /// # Errors
     /// What failed; each group of segments is as before, or compacted.
-    pub fn compact(&self, map_bytes: usize, read: &dyn Fn(u64)) -> Result<Option<Compacted>, UpkeepError> {
+    pub fn compact(
+        &self,
+        map_bytes: usize,
+        read: &(dyn Fn(u64) + Sync),
+    ) -> Result<Option<Compacted>, UpkeepError> {
         if !self.policy.compact {
             return Ok(None);
         }

@@ -162,7 +162,7 @@ impl Plan {
     }
 
     /// Checks everything with this many threads, and calls `emit` with each partition's report, in order.
-    pub fn run(self, threads: usize, progress: Progress<'_>, emit: &mut dyn FnMut(Report)) {
+    pub fn run(self, threads: usize, progress: Progress<'_>, emit: &mut (dyn FnMut(Report) + Send)) {
         emit(Report::of(self.top.iter().cloned()));
         let slots: Vec<Slot> = self.jobs.iter().map(|job| Slot::new(job.segments.len())).collect();
         let check =

@@ -11,7 +11,7 @@ use crate::log::files::disk::{self, Disk, DiskFile};
 use crate::units::{Offset, Position, Timestamp};
 
 /// Bytes that the system is told to write out, so that the sync at the end has less to do.
-const SYNC_PIECE: u64 = 8 * 1024 * 1024;
+const SYNC_PIECE: u64 = 2 * 1024 * 1024;
 
 /// The files of a segment, the log last: the others have their names when it gets its own.
 pub(super) const FILE_TYPES: [FileType; 4] =

@@ -165,7 +165,7 @@ pub struct Watcher<'a> {
     /// Set when it is to stop.
     pub stop: &'a AtomicBool,
     /// Told of bytes that were read, piece by piece.
-    pub read: &'a dyn Fn(u64),
+    pub read: &'a (dyn Fn(u64) + Sync),
     /// Told of files that wait for their removal.
     pub set_aside: &'a (dyn Fn(PathBuf) + Sync),
 }

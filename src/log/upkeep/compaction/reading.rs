@@ -52,7 +52,7 @@ pub(super) fn read<W: Default, R: Default + Send>(
     (segments, from): (&[Arc<Segment>], Offset),
     progress: &mut Progress,
     work: impl Fn(&mut W, Met<'_>, &mut R) -> Result<(), CompactionError> + Sync,
-    mut take: impl FnMut(&mut Made<'_, R>) -> Result<ControlFlow<()>, CompactionError>,
+    mut take: impl FnMut(&mut Made<'_, R>) -> Result<ControlFlow<()>, CompactionError> + Send,
 ) -> Result<(), CompactionError> {
     progress.begin_again();
     let mut cutter = Cutter { segments, from, number: 0, open: None, progress };

@@ -2,7 +2,7 @@
 //! the next ones are made meanwhile.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::format::names::FileState;
 use crate::log::LogError;
@@ -14,8 +14,8 @@ use crate::log::upkeep::compaction::{Compaction, CompactionError};
 use crate::log::upkeep::listing::ListedSegment;
 use crate::units::{Offset, Timestamp};
 
-/// How much work may wait.
-const AHEAD: usize = 6;
+/// Bytes that may wait to be written, so that those who make them don't wait while a segment is made durable; more where a batch has more.
+const AHEAD: usize = 12 * 1024 * 1024;
 
 /// What was replaced.
 #[derive(Debug, Default)]
@@ -34,9 +34,11 @@ enum Work<'a> {
 
 /// Whoever does it.
 pub(super) struct Replacing<'a> {
-    work: SyncSender<Work<'a>>,
-    /// Memory of what was written.
-    spare: Receiver<Vec<u8>>,
+    work: Sender<Work<'a>>,
+    /// What was written.
+    written: Receiver<Vec<u8>>,
+    /// Bytes that weren't.
+    waiting: usize,
     directory: &'a Path,
 }
 
@@ -45,14 +47,22 @@ impl<'a> Replacing<'a> {
     ///
     /// # Errors
     /// When something has failed before.
-    pub(super) fn write(&self, bytes: Bytes) -> Result<Vec<u8>, CompactionError> {
+    pub(super) fn write(&mut self, bytes: Bytes) -> Result<Vec<u8>, CompactionError> {
         if bytes.bytes.is_empty() {
             return Ok(bytes.bytes);
         }
+        self.waiting += bytes.bytes.len();
         self.send(Work::Write(bytes))?;
-        let mut spare = self.spare.try_recv().unwrap_or_default();
-        spare.clear();
-        Ok(spare)
+        let mut written = self.written.try_recv().unwrap_or_default();
+        self.waiting -= written.len();
+        while self.waiting > AHEAD {
+            // Why nobody writes any more is told by whoever did.
+            let Ok(next) = self.written.recv() else { break };
+            self.waiting -= next.len();
+            written = next;
+        }
+        written.clear();
+        Ok(written)
     }
 
     /// Has a group replaced.
@@ -81,11 +91,11 @@ impl<'a> Replacing<'a> {
 pub(super) fn replace_each<'a>(
     compaction: &'a Compaction<'a>,
     set_aside: &(dyn Fn(PathBuf) + Sync),
-    write: impl FnOnce(&Replacing<'a>) -> Result<(), CompactionError>,
+    write: impl FnOnce(&mut Replacing<'a>) -> Result<(), CompactionError>,
 ) -> Result<Replaced, CompactionError> {
     std::thread::scope(|scope| {
-        let (work, to_do) = sync_channel(AHEAD);
-        let (give_back, spare) = channel();
+        let (work, to_do) = channel();
+        let (give_back, written) = channel();
         let do_all = move || do_all(compaction, set_aside, &to_do, &give_back);
         let thread = std::thread::Builder::new().name("replace".to_owned()).spawn_scoped(scope, do_all);
         let thread = thread.map_err(|source| LogError::Io {
@@ -93,7 +103,8 @@ pub(super) fn replace_each<'a>(
             action: "start a thread",
             source,
         })?;
-        let all_written = write(&Replacing { work, spare, directory: compaction.directory });
+        let all_written =
+            write(&mut Replacing { work, written, waiting: 0, directory: compaction.directory });
         // A panic there goes on here.
         let replaced = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let replaced = replaced.and_then(|replaced| all_written.map(|()| replaced));

@@ -205,7 +205,7 @@ impl<'a> Groups<'a> {
         &mut self,
         cleaned: &mut Cleaned,
         is_last: bool,
-        replacing: &Replacing<'a>,
+        replacing: &mut Replacing<'a>,
     ) -> Result<(), CompactionError> {
         let mut group = match self.current.take() {
             Some(group) => group,

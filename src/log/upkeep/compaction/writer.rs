@@ -90,7 +90,7 @@ impl<'a> Writer<'a> {
     pub(super) fn write(
         &mut self,
         cleaned: &mut Cleaned,
-        replacing: &Replacing<'_>,
+        replacing: &mut Replacing<'_>,
     ) -> Result<(), CompactionError> {
         let mut bytes = std::mem::take(&mut cleaned.bytes);
         let mut noted = 0;
