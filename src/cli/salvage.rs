@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
@@ -45,13 +46,20 @@ pub fn run(args: &SalvageArgs) -> anyhow::Result<ExitCode> {
 /// Copies all partitions, several at once; the first error ends it.
 fn copy_all(plan: &Plan, options: &salvage::Options) -> Result<Vec<PartitionReport>, LogError> {
     let bar = progress::bar(bytes_of(plan)?);
+    let has_failed = AtomicBool::new(false);
     let copy_one = |job: &Job| {
+        // Its turn to be told of may be far off yet.
+        if has_failed.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
         bar.set_message(job.partition.name.to_string());
-        copy::partition(job, options, &|bytes| bar.inc(bytes))
+        let report = copy::partition(job, options, &|bytes| bar.inc(bytes));
+        has_failed.fetch_or(report.is_err(), Ordering::Relaxed);
+        report.map(Some)
     };
     let mut reports = Vec::new();
     let copied = Crew::of_all_processors().each(&plan.jobs, copy_one, |report| {
-        reports.push(report?);
+        reports.extend(report?);
         Ok(())
     });
     bar.finish_and_clear();
