@@ -84,12 +84,14 @@ pub fn page_size() -> u64 {
 }
 
 /// Asks for large pages for memory that wasn't used yet, and is to be used here and there: of pages of 4 KiB hardly any is in the
-/// processor's table when it is needed, and each must be given by the system. Best effort.
+/// processor's table when it is needed, and each must be given by the system. Best effort; less memory than such a page has, which may
+/// be part of what others use, is left alone.
 pub fn prefer_large_pages<T>(memory: &mut [T]) {
+    const LARGE_PAGE: usize = 2 * 1024 * 1024;
     let page = usize::try_from(page_size()).unwrap_or(4096);
     let (address, len) = (memory.as_mut_ptr().cast::<u8>(), size_of_val(memory));
     let before = address.align_offset(page);
-    if before < len {
+    if before < len && len >= LARGE_PAGE {
         // SAFETY: the advice changes nothing that is in the pages, which belong to `memory` but for what is left of the last one.
         let _ = unsafe { libc::madvise(address.add(before).cast(), len - before, libc::MADV_HUGEPAGE) };
     }

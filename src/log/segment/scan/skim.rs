@@ -16,7 +16,9 @@ impl<F: ReadAt> Scanner<F> {
     /// The system's.
     pub fn skim(&mut self, len: usize, mut see: impl FnMut(Batch<'_>)) -> io::Result<Start> {
         let begin = self.at.position.0;
-        let until = self.len.min(begin.saturating_add(len as u64));
+        // Most segments may be shorter.
+        let len = len.min(usize::try_from(self.len.saturating_sub(begin)).unwrap_or(len));
+        let until = begin.saturating_add(len as u64);
         self.window.need(&self.file, begin, len)?;
         let mut end = self.at;
         while end.position.0 < until {
