@@ -13,6 +13,7 @@ use super::args::{ReportFormat, VerifyArgs};
 use super::progress;
 use crate::config::Caller;
 use crate::log::problem::{Problem, Severity};
+use crate::log::side_by_side::Crew;
 use crate::log::source::Source;
 use crate::log::verify::{self, Counts, Plan, Report};
 
@@ -81,7 +82,7 @@ fn check(
 ) -> io::Result<()> {
     let plan = Plan::new(source);
     let bar = if args.quiet { ProgressBar::hidden() } else { progress::bar(plan.bytes().unwrap_or(0)) };
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let threads = Crew::of_all_processors().threads;
     let mut result = Ok(());
     plan.run(threads, &|bytes| bar.inc(bytes), &mut |report| {
         if result.is_ok() && !report.problems.is_empty() {

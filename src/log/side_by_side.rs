@@ -108,9 +108,11 @@ impl<R, G: FnMut(R) -> Result<(), E>, E> Line<R, G, E> {
             |state: &mut State<R, G, E>| state.ended.is_none() && state.next - state.due >= self.most;
         let state = self.moved.wait_while(self.lock(), is_full);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
-        let number = state.ended.is_none().then_some(state.next);
+        if state.ended.is_some() {
+            return None;
+        }
         state.next += 1;
-        number
+        Some(state.next - 1)
     }
 
     /// Gives a result, or leaves it for the one who gives those before it.
@@ -130,7 +132,9 @@ impl<R, G: FnMut(R) -> Result<(), E>, E> Line<R, G, E> {
         }
         state.give = Some(give);
     }
+}
 
+impl<R, G, E> Line<R, G, E> {
     fn lock(&self) -> MutexGuard<'_, State<R, G, E>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -148,7 +152,7 @@ struct EndOnPanic<'a, R, G, E>(&'a Line<R, G, E>);
 impl<R, G, E> Drop for EndOnPanic<'_, R, G, E> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.state.lock().unwrap_or_else(PoisonError::into_inner).ended.get_or_insert(Ok(()));
+            self.0.lock().ended.get_or_insert(Ok(()));
             self.0.moved.notify_all();
         }
     }

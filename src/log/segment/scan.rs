@@ -254,8 +254,7 @@ impl<F: ReadAt> Scanner<F> {
 
     /// The sound batch in memory at `position` as the next step.
     fn emit(&mut self, position: u64, (header, len): Sound) -> Step<'_> {
-        self.at.expected = header.last_offset.next();
-        self.at.context = Context { in_sets: header.base_offset.is_none(), is_after_damage: false };
+        self.at.pass(&header);
         let bytes = self.window.get(position, len);
         let end = position + len as u64;
         if let Some(head) = bytes.first_chunk().filter(|_| self.reached.is_none_or(|last| last.end < end)) {

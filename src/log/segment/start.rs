@@ -1,5 +1,6 @@
 //! Where a scan of a segment begins, and what is known there.
 
+use crate::format::batch::Header;
 use crate::units::{Offset, Position};
 
 /// Where a scan begins and which offsets fit.
@@ -20,6 +21,12 @@ impl Start {
     pub const fn new(position: Position, expected: Offset, below: Offset) -> Self {
         let context = Context { in_sets: false, is_after_damage: false };
         Self { position, expected, below, context }
+    }
+
+    /// The entry with this header was there: what is known behind it, but for where it ends.
+    pub(super) const fn pass(&mut self, header: &Header) {
+        self.expected = header.last_offset.next();
+        self.context = Context { in_sets: header.base_offset.is_none(), is_after_damage: false };
     }
 
     /// Whether another segment follows, so that the end which a scan meets is the last one. That must be known before the file's

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{Context, Scanner, Start};
+use super::{Scanner, Start};
 use crate::format::batch::{Batch, PREFIX_LEN, Prefix};
 use crate::log::files::ReadAt;
 use crate::units::Position;
@@ -39,9 +39,8 @@ impl<F: ReadAt> Scanner<F> {
             if header.base_offset.is_none() {
                 header.last_offset = self.span(position, &(header, len)).last;
             }
+            end.pass(&header);
             end.position = Position(position + len as u64);
-            end.expected = end.expected.max(header.last_offset.next());
-            end.context = Context { in_sets: header.base_offset.is_none(), is_after_damage: false };
         }
         Ok(end)
     }
@@ -107,12 +106,15 @@ mod tests {
         found
     }
 
+    fn offsets(stretches: &[(Start, Vec<i64>)]) -> Vec<&[i64]> {
+        stretches.iter().map(|(_, offsets)| &**offsets).collect()
+    }
+
     #[test]
     fn an_entry_belongs_to_the_stretch_that_it_begins_in() {
         let log = log(&[100, 500, 500, 2000, 5, 5]);
         let found = stretches(&log);
-        let offsets: Vec<_> = found.iter().map(|(_, offsets)| offsets.clone()).collect();
-        assert_eq!(offsets, [vec![0, 2, 4], vec![6], vec![8, 10]]);
+        assert_eq!(offsets(&found), [vec![0, 2, 4], vec![6], vec![8, 10]]);
         assert_eq!(
             found.last().map(|(end, _)| (end.position.0, end.expected)),
             Some((log.len() as u64, Offset(11)))
@@ -127,10 +129,10 @@ mod tests {
         // Its size.
         bytes[third + 8..third + 12].copy_from_slice(&[0x7f; 4]);
         let found = stretches(&bytes);
-        assert_eq!(found.iter().map(|(_, offsets)| offsets.clone()).collect::<Vec<_>>(), [vec![0, 2, -1, 6]]);
+        assert_eq!(offsets(&found), [vec![0, 2, -1, 6]]);
         // A torn end.
         let found = stretches(&bytes[..third / 2 + 40]);
-        assert_eq!(found.iter().map(|(_, offsets)| offsets.clone()).collect::<Vec<_>>(), [vec![0, -2]]);
+        assert_eq!(offsets(&found), [vec![0, -2]]);
     }
 
     #[test]
@@ -138,7 +140,6 @@ mod tests {
         let mut bytes = log(&[100, 100, 100]);
         let last = bytes.len() - 1;
         bytes[last / 3 * 2] ^= 1;
-        let offsets: Vec<_> = stretches(&bytes).into_iter().map(|(_, offsets)| offsets).collect();
-        assert_eq!(offsets, [vec![0, -1, 4]]);
+        assert_eq!(offsets(&stretches(&bytes)), [vec![0, -1, 4]]);
     }
 }

@@ -160,7 +160,7 @@ impl<'a> Round<'a> {
                 watcher.see(made.bytes, compaction.directory)?;
                 let Judgements { cleaned, records, without_key } = &mut made.result;
                 compacted.records.0 += std::mem::take(records);
-                compacted.records.1 += cleaned.records;
+                compacted.records.1 += std::mem::take(&mut cleaned.records);
                 compacted.without_key += std::mem::take(without_key);
                 groups.write(cleaned, made.is_last, replacing)?;
                 Ok(ControlFlow::Continue(()))

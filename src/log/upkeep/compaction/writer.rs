@@ -107,7 +107,6 @@ impl<'a> Writer<'a> {
             noted += batch.len as usize;
         }
         cleaned.bytes = replacing.write(self.current.bytes(bytes))?;
-        cleaned.records = 0;
         Ok(())
     }
 
